@@ -1,0 +1,1 @@
+"""The controller: from an experiment and an inventory to a results folder."""

@@ -1,0 +1,1 @@
+"""What stratabench knows of each database; the only place that names one."""

@@ -1,0 +1,1 @@
+"""The I/O tracer (C, BPF) and the decoder of its records."""
