@@ -6,6 +6,7 @@ Whatever happens, the files that exist are collected: a partial run keeps its da
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import json
 import time
@@ -64,6 +65,24 @@ class Measurement:
             await self.fleet.unless_failed(self._script())
         finally:
             await self._collect_rest()
+
+    async def adopt(self) -> None:
+        """After the death of the controller that began this run: fetches the files that the agents still hold."""
+        await self.fleet.connect()
+        self.facts = await self.fleet.facts()
+        await self.fleet.open_sessions(self.store.run_id)
+        held = [(traced.node, TRACER) for traced in self.plan.trace.nodes]
+        held += [(shard.client, phase.name) for phase in self.plan.phases for shard in phase.shards]
+        for node, job_id in held:
+            with contextlib.suppress(StrataError, OSError):  # most jobs were never started, or collected in time
+                await self._collect(node, job_id)
+                if job_id == TRACER:
+                    self.tracing[node] = {"state": "traced", "reason": None}
+        self._read_written_phases()
+
+    def _read_written_phases(self) -> None:
+        ended = {event["phase"] for event in self.store.events() if event["event"] == "phase_end"}
+        self.measured_phases = [phase.name for phase in self.plan.phases if phase.name in ended]
 
     async def _script(self) -> None:
         await self._read_clocks()
