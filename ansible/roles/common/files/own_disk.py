@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Gives one node a small disk of its own: a sparse file, a loop device with direct I/O, ext4.
 
-Block I/O of several nodes on one machine can then be told apart by device. Where that is not possible (no root, a
-container without loop devices) a plain folder takes the disk's place and the answer says why. One JSON object on
-standard output: changed, own_disk, device, reason. Standard library only.
+Block I/O of several nodes on one machine can then be told apart by device. Where that is not possible (no
+root, a container without loop devices) a plain folder takes the disk's place and the answer says why. One JSON
+object on standard output: changed, own_disk, device, reason. Standard library only.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def loop_devices(image: Path) -> list[str]:
 
 
 def make_image(image: Path, size_mb: int) -> None:
-    """The file system is made in the file, before it becomes a device, and appears under its name when complete."""
+    """The file system is made in the file, which appears under its name only when it is complete."""
     unfinished = image.with_suffix(".new")
     unfinished.unlink(missing_ok=True)
     with unfinished.open("wb") as file:

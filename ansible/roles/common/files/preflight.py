@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what a node must have before anything is changed on it; all that is missing is named at once.
 
-Prints nothing when all is well; otherwise one message on standard error and exit code 1. Standard library only.
+Prints nothing when all is well; otherwise one message on standard error, and exit code 1. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def java_problems(java: str, minimum: int) -> Iterator[str]:
     shown = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', shown)
     if version is None or int(version[1]) < minimum:
-        yield f"Java {minimum} or newer is needed, {program} is {version[1] if version else 'of unknown version'}"
+        shown = version[1] if version else "of unknown version"
+        yield f"Java {minimum} or newer is needed, {program} is {shown}"
 
 
 def address_problems(address: str) -> Iterator[str]:

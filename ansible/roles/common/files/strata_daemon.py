@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Starts, awaits and stops one node's daemons where no service manager runs.
 
-A pid file holds three lines: pid, the process's start time in clock ticks since boot, and a fingerprint of what was
-started (command, environment, watched files). The start time tells our process from a later one with the same pid;
-the fingerprint tells whether what runs is what is wanted now. One JSON object on standard output says whether
+A pid file holds three lines: pid, the process's start time in clock ticks since boot, and a fingerprint of what
+was started (command, environment, watched files). The start time tells our process from a later one with the same
+pid; the fingerprint tells whether what runs is what is wanted now. One JSON object on standard output says whether
 anything was changed; a failure is one message on standard error and exit code 1. Standard library only.
 """
 
@@ -115,7 +115,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def stop(pidfiles: list[Path], grace_s: float) -> bool:
-    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether anything was there to end."""
+    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether there was anything to end."""
     records = {pidfile: read_record(pidfile) for pidfile in pidfiles}
     leaders = [record.process for record in records.values() if record and record.process.alive()]
     members = [member for leader in leaders for member in session_members(leader)]
@@ -300,8 +300,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--cwd", type=Path, default=Path("/"))
     one.add_argument("--port", action="append", default=[], metavar="ADDR:PORT", help="must be free")
     one.add_argument("--env", action="append", default=[], type=key_value, metavar="KEY=VALUE")
-    one.add_argument("--watch", action="append", default=[], type=Path, metavar="FILE", help="change = restart")
-    one.add_argument("--settle", type=float, default=0.2, metavar="S", help="an end within S seconds is a failure")
+    one.add_argument(
+        "--watch", action="append", default=[], type=Path, metavar="FILE", help="change = restart"
+    )
+    one.add_argument(
+        "--settle", type=float, default=0.2, metavar="S", help="an end within S seconds is a failure"
+    )
     one.add_argument("--grace", type=float, default=30.0, metavar="S", help="time for an orderly end")
     one.add_argument("command", nargs="+", metavar="-- COMMAND")
 
