@@ -108,7 +108,7 @@ def write_run(
 ) -> Truth:
     """Make a complete, consistent run folder below `output_dir`."""
     random = np.random.default_rng(seed)
-    offsets = {name: 0 for name in (*clients, *nodes)} | (offsets_ns or {})
+    offsets = dict.fromkeys((*clients, *nodes), 0) | (offsets_ns or {})
     store = RunStore.create(output_dir, "demo", now_unix_ns=T0)
     _write_events(store, phases)
     plan = _plan(phases, clients, nodes, bucket_ms)
@@ -475,7 +475,7 @@ def _manifest(store: RunStore, nodes: tuple[str, ...], untraced: tuple[str, ...]
             "stratabench": "0.1.0",
             "hbase": "2.6.4",
             "java": "17.0.0-synthetic",
-            "kernel": {node: "6.1.0-synthetic" for node in nodes},
+            "kernel": dict.fromkeys(nodes, "6.1.0-synthetic"),
         },
         "git_revision": "0" * 40,
         "durability": {"hbase.wal": "SYNC_WAL", "dfs.replication": 3},
