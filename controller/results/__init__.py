@@ -1,0 +1,1 @@
+"""From collected raw files to validated, joined tables."""
