@@ -1,1 +1,1 @@
-"""From collected raw files to validated, joined tables."""
+"""From the raw files of a run to joined tables that can be trusted: convert, join, validate."""

@@ -1,0 +1,120 @@
+"""What the load processes left: their summaries, measured windows and histogram counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller.errors import DataError
+from controller.results import hdr
+from controller.results.clock import NodeClock
+from controller.results.store import RunStore, read_json
+
+SUMMARY_VERSION = 1
+
+#: Rows of :func:`histogram_counts`: whose and of what a histogram's value range is.
+HISTOGRAM_SCHEMA = pa.schema(
+    [
+        ("client", pa.string()),
+        ("phase", pa.string()),
+        ("op", pa.string()),
+        ("what", pa.string()),
+        *hdr.COUNTS_SCHEMA,
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ClientPhase:
+    """One load process of one phase. `summary` is None when it was killed before it could write one.
+
+    `start_unix_ns`, `end_unix_ns`: its measured window in the controller's clock, None when unknown.
+    """
+
+    client: str
+    phase: str
+    folder: Path
+    summary: dict[str, Any] | None
+    start_unix_ns: int | None
+    end_unix_ns: int | None
+
+    def histogram_logs(self) -> list[Path]:
+        return sorted(self.folder.glob("*.hdr"))
+
+    @property
+    def operations(self) -> dict[str, Any]:
+        """The summary's operations, name -> counts and latencies."""
+        return dict(self.summary["operations"]) if self.summary else {}
+
+
+def read_clients(store: RunStore, clocks: dict[str, NodeClock]) -> list[ClientPhase]:
+    """Every client's part of every phase, windows aligned to the controller's clock."""
+    return [_read_client(store, client, phase, clocks[client]) for client, phase in store.client_phases()]
+
+
+def histogram_counts(clients: list[ClientPhase], clocks: dict[str, NodeClock]) -> pa.Table:
+    """All histogram logs of the run as one table (:data:`HISTOGRAM_SCHEMA`), interval starts aligned."""
+    tables = [HISTOGRAM_SCHEMA.empty_table()]
+    for part in clients:
+        for path in part.histogram_logs():
+            content = hdr.log_content(path)
+            if content is None:
+                continue
+            counts = hdr.counts_table(path)
+            rows = counts.num_rows
+            aligned = clocks[part.client].to_controller(counts["interval_start_unix_ns"].to_numpy())
+            counts = counts.set_column(0, "interval_start_unix_ns", pa.array(aligned))
+            labels = (part.client, part.phase, *content)
+            columns = [pa.repeat(label, rows) for label in labels] + counts.columns
+            tables.append(pa.table(columns, schema=HISTOGRAM_SCHEMA))
+    return pa.concat_tables(tables)
+
+
+def measured_windows(clients: list[ClientPhase], counts: pa.Table) -> dict[str, tuple[int, int]]:
+    """phase -> [start, end) in which any of its clients measured (unix ns, controller's clock).
+
+    The clients' summaries say it; where one is missing (killed client), its histogram intervals do.
+    """
+    windows: dict[str, tuple[int, int]] = {}
+    for part in clients:
+        window = _window(part, counts)
+        if window is None:
+            continue
+        before = windows.get(part.phase, window)
+        windows[part.phase] = (min(before[0], window[0]), max(before[1], window[1]))
+    return windows
+
+
+def _window(part: ClientPhase, counts: pa.Table) -> tuple[int, int] | None:
+    if part.start_unix_ns is not None and part.end_unix_ns is not None:
+        return part.start_unix_ns, part.end_unix_ns
+    mine = counts.filter((pc.field("client") == part.client) & (pc.field("phase") == part.phase))
+    if mine.num_rows == 0:
+        return None
+    starts = mine["interval_start_unix_ns"].to_numpy()
+    return int(starts.min()), int((starts + mine["interval_ns"].to_numpy()).max())
+
+
+def _read_client(store: RunStore, client: str, phase: str, clock: NodeClock) -> ClientPhase:
+    folder = store.client_dir(client, phase)
+    path = folder / "summary.json"
+    if not path.is_file():
+        return ClientPhase(client, phase, folder, None, None, None)
+    summary = read_json(path)
+    if summary.get("schema_version") != SUMMARY_VERSION:
+        raise DataError(f"{path} has schema_version {summary.get('schema_version')!r}, not {SUMMARY_VERSION}")
+    operations = summary.get("operations")
+    if not isinstance(operations, dict) or not all(
+        isinstance(values, dict) and type(values.get("count")) is int for values in operations.values()
+    ):
+        raise DataError(f"{path} has no usable `operations`")
+    start, end = (_aligned(clock, summary.get(name)) for name in ("start_unix_ns", "end_unix_ns"))
+    return ClientPhase(client, phase, folder, summary, start, end)
+
+
+def _aligned(clock: NodeClock, t_unix_ns: Any) -> int | None:
+    return int(clock.to_controller(pa.array([t_unix_ns]).to_numpy())[0]) if type(t_unix_ns) is int else None

@@ -1,0 +1,163 @@
+"""Operations and I/O of one run side by side: joined/{ops,io,joined,summary}.csv.
+
+Every table is one Ibis expression; DuckDB evaluates them here. What the rules are, in short:
+
+* A histogram interval of a client belongs to the bucket that holds its middle, and to the phase whose folder
+  it came from. An I/O belongs to the bucket and the phase that hold its start.
+* Inside the measured window of a phase an operation that did not happen has count 0 and no latency. Outside,
+  and for a node that was not traced, cells are empty.
+* Percentiles of operations are read off merged histograms; those of I/O are exact (linear between two rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from controller.results import schema
+from controller.results.block_io import (
+    database_nodes,
+    io_expression,
+    io_per_node,
+    io_rows,
+    io_totals,
+    traced_files,
+)
+from controller.results.clients import histogram_counts, measured_windows
+from controller.results.convert import Run, convert, open_run, write_csv
+from controller.results.operations import operation_grid, ops_expression, run_statistics
+from controller.results.store import read_json
+from controller.results.summary import summary_table
+
+_ROWS_SCHEMA = pa.schema(
+    [
+        ("bucket_start_us", pa.int64()),
+        ("phase", pa.string()),
+        ("node", pa.string()),
+        ("traced", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class JoinOutcome:
+    """The run that was joined and the files that were written for it."""
+
+    run: Run
+    written: list[Path]
+
+
+def join(run_dir: Path, *, io_csv: bool = True) -> JoinOutcome:
+    """Convert the run's raw logs and write the joined tables. DataError when the raw data cannot be used."""
+    run = open_run(run_dir)
+    converted = convert(run, io_csv=io_csv)
+    connection = ibis.duckdb.connect()
+    try:
+        tables = _evaluate(connection, run)
+    finally:
+        connection.disconnect()
+    joined = [write_csv(content, run.store.path / path) for path, content in tables.items()]
+    return JoinOutcome(run, [*converted, *joined])
+
+
+def _evaluate(connection: Any, run: Run) -> dict[str, pa.Table]:
+    counts = histogram_counts(run.clients, run.clocks)
+    windows = measured_windows(run.clients, counts)
+    grid = operation_grid(run, counts, windows)
+    histograms = ibis.memtable(counts)
+    ops_table = connection.to_pyarrow(ops_expression(histograms, ibis.memtable(grid), run.timeline))
+    ops = ibis.memtable(ops_table)
+    io = io_rows(connection, list(traced_files(run).values()), run.timeline)
+    operations = sorted(set(grid["op"].to_pylist()))
+    rows = ibis.memtable(joined_rows(run))
+    return {
+        schema.OPS.path: ops_table.select(schema.OPS.names),
+        schema.IO.path: connection.to_pyarrow(io_expression(io)),
+        schema.JOINED.path: connection.to_pyarrow(joined_expression(rows, ops, io, operations)),
+        schema.SUMMARY.path: summary_table(
+            connection.to_pyarrow(run_statistics(histograms, ["phase", "op"])),
+            connection.to_pyarrow(io_totals(io)),
+            windows,
+            run.store.run_id,
+        ),
+    }
+
+
+def joined_rows(run: Run) -> pa.Table:
+    """The rows of joined.csv that exist even when nothing happened: bucket x phase x database node.
+
+    `traced` says that the node's tracer ran at some time in the bucket, so that no I/O means 0.
+    """
+    timeline = run.timeline
+    within = {
+        (bucket, span.phase)
+        for span in timeline.spans
+        for bucket in timeline.buckets(span.start_unix_ns, span.end_unix_ns)
+    }
+    busy = {bucket for bucket, _ in within}
+    idle = set(timeline.buckets(timeline.start_unix_ns, timeline.end_unix_ns)) - busy
+    cells = sorted(within | {(bucket, schema.BETWEEN_PHASES) for bucket in idle})
+    rows = []
+    for node in database_nodes(run):
+        traced = set(_traced_buckets(run, node))
+        rows += [
+            {"bucket_start_us": bucket, "phase": phase, "node": node, "traced": bucket in traced}
+            for bucket, phase in cells
+        ]
+    return pa.Table.from_pylist(rows, schema=_ROWS_SCHEMA)
+
+
+def _traced_buckets(run: Run, node: str) -> range:
+    path = run.store.node_dir(node) / "trace.json"
+    if node not in traced_files(run) or not path.is_file():
+        return range(0)
+    trace = read_json(path)
+    start, stop = trace.get("started_unix_ns"), trace.get("stopped_unix_ns")
+    if type(start) is not int:
+        return range(0)
+    ends = [start, stop if type(stop) is int else run.timeline.end_unix_ns]
+    aligned = run.clocks[node].to_controller(pa.array(ends).to_numpy())
+    return run.timeline.buckets(int(aligned[0]), int(aligned[1]))
+
+
+def joined_expression(rows: ir.Table, ops: ir.Table, io: ir.Table, operations: list[str]) -> ir.Table:
+    """joined.csv: the whole cluster's operations beside one node's I/O."""
+    keys = ["bucket_start_us", "phase", "node"]
+    nodes = rows.select("node").distinct()
+    found = io_per_node(io)
+    # A bucket or phase that only the measurements know (a late interval, a node that was not planned).
+    seen_in_ops = ops.select("bucket_start_us", "phase").distinct().cross_join(nodes).select(*keys)
+    every = reduce(
+        lambda left, right: left.union(right, distinct=True),
+        [rows.select(*keys), seen_in_ops, found.select(*keys)],
+    )
+    wide = (
+        every.left_join(rows, keys)
+        .select(*keys, "traced")
+        .left_join(_ops_wide(ops, operations), ["bucket_start_us", "phase"])
+        .drop("bucket_start_us_right", "phase_right")
+        .left_join(found, keys)
+        .drop(*(f"{key}_right" for key in keys))
+    )
+    counted = ["io_reads", "io_writes", "io_discards", "io_flushes", "read_bytes", "write_bytes"]
+    zero_where_traced = {
+        name: wide[name].coalesce(wide.traced.ifelse(ibis.literal(0, "int64"), ibis.null("int64")))
+        for name in counted
+    }
+    return wide.mutate(**zero_where_traced).order_by(*keys).select(*schema.joined_columns(operations))
+
+
+def _ops_wide(ops: ir.Table, operations: list[str]) -> ir.Table:
+    values = {}
+    for op in sorted(operations):
+        for column in schema.JOINED_PER_OP:
+            name = column.name.removeprefix("{op}_")
+            source = name if name in ops.columns else f"latency_{name}"
+            values[f"{schema.op_prefix(op)}_{name}"] = ops[source].max(where=ops["op"] == op)
+    return ops.group_by("bucket_start_us", "phase").agg(**values)

@@ -1,0 +1,110 @@
+"""The operations' side of the join: merged histograms per bucket, phase and operation (joined/ops.csv)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from controller.results import hdr, schema
+from controller.results.convert import Run
+from controller.results.timeline import Timeline, bucket_of
+
+#: Length of a client's histogram interval (docs/interfaces.md).
+INTERVAL_NS = 1_000_000_000
+#: Share of a bucket that must have been measured before count divided by time is called a throughput.
+LEAST_COVER = 0.1
+
+_GRID_SCHEMA = pa.schema(
+    [
+        ("bucket_start_us", pa.int64()),
+        ("phase", pa.string()),
+        ("op", pa.string()),
+        ("covered_s", pa.float64()),
+    ]
+)
+
+
+def run_statistics(histograms: ir.Table, keys: list[str]) -> ir.Table:
+    """Merge histograms per `keys` and what they hold: counts, mean, quantiles and maximum in ns.
+
+    Columns: keys, `what`, `n`, `mean_ns`, `p50_ns`.., `max_ns`. The q-quantile is the upper end of the
+    first value range up to which at least q of all values lie, as HdrHistogram defines it.
+    """
+    group = [*keys, "what"]
+    merged = histograms.group_by(*group, "value_high_ns", "value_mid_ns").agg(n=histograms["count"].sum())
+    upwards = ibis.cumulative_window(group_by=group, order_by="value_high_ns")
+    ranked = merged.mutate(seen=merged.n.sum().over(upwards), total=merged.n.sum().over(group_by=group))
+    quantiles = {
+        f"{name}_ns": ranked.value_high_ns.min(where=ranked.seen * 1000 >= ranked.total * permille)
+        for name, permille in schema.QUANTILES.items()
+    }
+    return ranked.group_by(group).agg(
+        n=ranked.n.sum().cast("int64"),
+        mean_ns=(ranked.value_mid_ns.cast("float64") * ranked.n).sum() / ranked.n.sum(),
+        **quantiles,
+        max_ns=ranked.value_high_ns.max(),
+    )
+
+
+def operation_grid(run: Run, counts: pa.Table, windows: dict[str, tuple[int, int]]) -> pa.Table:
+    """The cells of ops.csv inside the measured windows: bucket, phase, op and the seconds measured there.
+
+    In these cells a count of 0 is a fact. An operation belongs to a phase when any client counted it there.
+    """
+    operations: dict[str, set[str]] = {}
+    for phase, op in zip(counts["phase"].to_pylist(), counts["op"].to_pylist(), strict=True):
+        operations.setdefault(phase, set()).add(op)
+    for part in run.clients:
+        operations.setdefault(part.phase, set()).update(part.operations)
+    rows: list[dict[str, Any]] = []
+    for phase, (start, end) in windows.items():
+        covered = _covered_seconds(run.timeline, start, end)
+        rows += [
+            {"bucket_start_us": bucket, "phase": phase, "op": op, "covered_s": seconds}
+            for op in sorted(operations[phase])
+            for bucket, seconds in covered.items()
+        ]
+    return pa.Table.from_pylist(rows, schema=_GRID_SCHEMA)
+
+
+def _covered_seconds(timeline: Timeline, start_unix_ns: int, end_unix_ns: int) -> dict[int, float]:
+    """bucket -> seconds of [start, end) whose histogram intervals are counted in that bucket."""
+    covered: dict[int, float] = {}
+    for begin in range(start_unix_ns, end_unix_ns, INTERVAL_NS):
+        length = min(INTERVAL_NS, end_unix_ns - begin)
+        bucket = timeline.bucket_start_us(begin + length // 2)
+        covered[bucket] = covered.get(bucket, 0.0) + length / 1e9
+    return covered
+
+
+def ops_expression(histograms: ir.Table, grid: ir.Table, timeline: Timeline) -> ir.Table:
+    """ops.csv, with one more column `covered_s`."""
+    middle = histograms.interval_start_unix_ns + histograms.interval_ns // 2
+    bucketed = histograms.mutate(bucket_start_us=bucket_of(middle, timeline))
+    statistics = run_statistics(bucketed, ["bucket_start_us", "phase", "op"])
+    empty = {name: ibis.null(kind) for name, kind in statistics.schema().items() if name not in grid.columns}
+    cells = grid.mutate(**{**empty, "what": ibis.literal("cell"), "n": ibis.literal(0, "int64")})
+    known = statistics.mutate(covered_s=ibis.null("float64"))
+    both = known.union(cells.select(*known.columns))
+    ok, failed, intended = (both.what == what for what in (hdr.OK, hdr.FAILED, hdr.INTENDED))
+
+    def micros(name: str, where: ir.BooleanValue) -> ir.Value:
+        return (both[f"{name}_ns"].max(where=where).cast("float64") / 1000).round(3)
+
+    latencies = {f"latency_{name}_us": micros(name, ok) for name in ("mean", *schema.QUANTILES, "max")}
+    wide = both.group_by("bucket_start_us", "phase", "op").agg(
+        **{
+            "count": both.n.sum(where=(both.what != hdr.INTENDED)).coalesce(0).cast("int64"),
+            "errors": both.n.sum(where=failed).coalesce(0).cast("int64"),
+            "covered_s": both.covered_s.max(),
+            **latencies,
+            **{f"intended_{name}_us": micros(name, intended) for name in ("p50", "p99")},
+        }
+    )
+    enough = wide.covered_s >= LEAST_COVER * timeline.bucket_ns / 1e9
+    return wide.mutate(
+        throughput_ops_per_s=enough.ifelse((wide["count"] / wide.covered_s).round(3), ibis.null("float64"))
+    ).order_by("bucket_start_us", "phase", "op")

@@ -1,0 +1,130 @@
+"""Checks of the operations: every place that counts them must give the same number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from controller.errors import DataError
+from controller.results import hdr, schema
+from controller.results.clients import ClientPhase, histogram_counts
+from controller.results.convert import Run
+from controller.results.findings import Finding
+
+
+def check_counts(run: Run) -> list[Finding]:
+    """Plan = summary.json = histogram logs = operation log per client, phase and operation; all = ops.csv."""
+    findings: list[Finding] = []
+    logged = _histogram_totals(run)
+    planned = {(s["client"], p["name"]): s.get("planned") for p in _phases(run) for s in p["shards"]}
+    per_phase: Counter[tuple[str, str]] = Counter()
+    for part in run.clients:
+        where = f"{part.client}/{part.phase}"
+        histograms = logged.get((part.client, part.phase), Counter())
+        for op, count in histograms.items():
+            per_phase[(part.phase, op)] += count
+        counts = {"the histogram logs": histograms}
+        if part.summary is not None:
+            counts["summary.json"] = Counter({op: v["count"] for op, v in part.operations.items()})
+        if (rows := _operation_log_counts(part)) is not None:
+            counts["the operation log"] = rows
+        plan = planned.get((part.client, part.phase))
+        if plan is None:
+            findings.append(Finding("warning", where, "the plan has no number of operations for this client"))
+        else:
+            counts["the plan"] = Counter(plan)
+        findings += _differences(where, counts)
+    return findings + _ops_csv_differences(run, per_phase)
+
+
+def _differences(where: str, counts: dict[str, Counter[str]]) -> list[Finding]:
+    findings = []
+    for op in sorted(set().union(*counts.values())):
+        numbers = {source: count[op] for source, count in counts.items()}
+        if len(set(numbers.values())) > 1:
+            text = ", ".join(f"{number} in {source}" for source, number in numbers.items())
+            findings.append(Finding("error", where, f"{op} operations do not agree: {text}"))
+    return findings
+
+
+def _histogram_totals(run: Run) -> dict[tuple[str, str], Counter[str]]:
+    counts = histogram_counts(run.clients, run.clocks)
+    finished = counts.filter(pc.field("what") != hdr.INTENDED)
+    totals: dict[tuple[str, str], Counter[str]] = {}
+    grouped = finished.group_by(["client", "phase", "op"]).aggregate([("count", "sum")])
+    for row in grouped.to_pylist():
+        totals.setdefault((row["client"], row["phase"]), Counter())[row["op"]] += row["count_sum"]
+    return totals
+
+
+def _operation_log_counts(part: ClientPhase) -> Counter[str] | None:
+    path = part.folder / "ops.parquet"
+    if not path.is_file():
+        return None
+    try:
+        counted = pq.read_table(path, columns=["op"])["op"].value_counts().to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    return Counter({entry["values"]: entry["counts"] for entry in counted})
+
+
+def _ops_csv_differences(run: Run, expected: Counter[tuple[str, str]]) -> list[Finding]:
+    path = run.store.path / schema.OPS.path
+    if not path.is_file():
+        return [Finding("error", schema.OPS.path, "the file is missing: the run was not joined")]
+    try:
+        table = pa_csv.read_csv(path)
+        grouped = table.group_by(["phase", "op"]).aggregate([("count", "sum")]).to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    found = Counter({(row["phase"], row["op"]): row["count_sum"] for row in grouped})
+    return [
+        Finding(
+            "error",
+            schema.OPS.path,
+            f"{phase} {op}: {found[phase, op]} operations, not {expected[phase, op]}",
+        )
+        for phase, op in sorted(set(found) | set(expected))
+        if found[phase, op] != expected[phase, op]
+    ]
+
+
+def check_key_ranges(run: Run) -> list[Finding]:
+    """Planned and reported key ranges of a load phase are disjoint and together all its records."""
+    findings: list[Finding] = []
+    loaded = {(part.client, part.phase): part.summary for part in run.clients}
+    for phase in _phases(run):
+        if phase.get("kind") != "load":
+            continue
+        planned = [(s["key_start"], s["key_end"]) for s in phase["shards"]]
+        findings += _range_findings(phase["name"], "the plan", planned, phase["record_count"])
+        summaries = [loaded.get((s["client"], phase["name"])) for s in phase["shards"]]
+        reported = [(s.get("key_start"), s.get("key_end")) for s in summaries if s is not None]
+        if len(reported) == len(planned):
+            findings += _range_findings(phase["name"], "the clients", reported, phase["record_count"])
+    return findings
+
+
+def _range_findings(phase: str, source: str, ranges: list[tuple[Any, Any]], records: int) -> list[Finding]:
+    if not all(type(bound) is int for pair in ranges for bound in pair):
+        return [Finding("error", phase, f"{source} do not say which keys were loaded: {ranges}")]
+    ordered = sorted(ranges)
+    edges = [(0, 0), *ordered, (records, records)]
+    gaps = [f"{before[1]}..{after[0]}" for before, after in pairwise(edges) if before[1] < after[0]]
+    overlaps = [f"{after[0]}..{before[1]}" for before, after in pairwise(edges) if before[1] > after[0]]
+    findings = []
+    if gaps:
+        findings.append(Finding("error", phase, f"keys missing in {source}: {', '.join(gaps)}"))
+    if overlaps:
+        findings.append(Finding("error", phase, f"keys more than once in {source}: {', '.join(overlaps)}"))
+    return findings
+
+
+def _phases(run: Run) -> list[dict[str, Any]]:
+    phases = run.plan.get("phases")
+    return phases if isinstance(phases, list) else []

@@ -1,0 +1,137 @@
+"""Checks of the traces: rows, the tracer's own counters and the kernel's diskstats tell the same story."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import pyarrow.parquet as pq
+
+from controller.errors import DataError
+from controller.results.block_io import database_nodes
+from controller.results.convert import Run
+from controller.results.findings import Finding
+from controller.results.schema import LAYERS
+from controller.results.store import read_json
+
+TRACE_VERSION = 1
+_COUNTED = ("reads", "writes", "discards", "flushes")
+
+
+def check_traces(run: Run) -> list[Finding]:
+    """Every node that should be traced: traced and complete, or the reason why not."""
+    findings: list[Finding] = []
+    states = run.store.manifest().get("tracing", {})
+    for node in database_nodes(run):
+        folder = run.store.node_dir(node)
+        state = states.get(node, {})
+        if state.get("state") in ("unavailable", "off"):
+            reason = state.get("reason") or "no reason given"
+            findings.append(Finding("info", node, f"tracing {state['state']}: {reason}"))
+        elif not (folder / "trace.json").is_file() or not (folder / "io.parquet").is_file():
+            findings.append(Finding("error", node, "the node should have been traced and has no I/O rows"))
+        else:
+            findings += _check_node(node, read_trace(run, node), _rows_by_device(run, node))
+    return findings
+
+
+def read_trace(run: Run, node: str) -> dict[str, Any]:
+    """One node's trace.json, its version checked and its counters known to be numbers."""
+    path = run.store.node_dir(node) / "trace.json"
+    trace = read_json(path)
+    if trace.get("schema_version") != TRACE_VERSION:
+        raise DataError(
+            f"{path} has schema_version {trace.get('schema_version')!r}, not {TRACE_VERSION}", node=node
+        )
+    devices = trace.get("devices")
+    usable = isinstance(devices, list) and all(
+        isinstance(device, dict)
+        and isinstance(device.get("device"), str)
+        and all(type(device.get(name)) is int for name in ("completions", "emitted", "dropped"))
+        for device in devices
+    )
+    if not usable:
+        raise DataError(f"{path} has no usable `devices`", node=node)
+    return trace
+
+
+def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[Finding]:
+    findings: list[Finding] = []
+    if trace.get("state") != "stopped":
+        reason = trace.get("reason") or "no reason given"
+        text = f"the tracer did not stop in order (state {trace.get('state')}: {reason})"
+        findings.append(Finding("error", node, text))
+    known = {device["device"] for device in trace["devices"]}
+    for name in sorted(set(rows) - known):
+        findings.append(
+            Finding("error", f"{node}/{name}", f"{rows[name]} I/O rows, and trace.json lacks the device")
+        )
+    for device in trace["devices"]:
+        findings += _check_device(f"{node}/{device['device']}", device, rows.get(device["device"], 0))
+    return findings
+
+
+def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding]:
+    findings = []
+    completions, dropped = device["completions"], device["dropped"]
+    if rows + dropped != completions:
+        text = f"{rows} rows + {dropped} dropped are not {completions} completions"
+        findings.append(Finding("error", where, text))
+    if dropped:
+        text = f"{dropped} of {completions} I/O events were lost: counts are complete, times are not"
+        findings.append(Finding("warning", where, text))
+    findings += [
+        Finding("info", where, f"layer {layer} is missing: {why}")
+        for layer, why in device.get("layers_missing", {}).items()
+    ]
+    growth = diskstats_growth(device)
+    if growth is None or not device.get("diskstats_settled"):
+        text = "diskstats cannot be compared: requests fell between reading them and switching the trace"
+        return [*findings, Finding("info", where, text)]
+    excluded = device.get("excluded") or {}
+    if completions + sum(excluded.values()) != growth:
+        named = ", ".join(f"{count} {name}" for name, count in excluded.items()) or "none"
+        text = f"diskstats counted {growth} requests, the trace {completions} (excluded: {named})"
+        findings.append(Finding("error", where, text))
+    return findings
+
+
+def diskstats_growth(device: dict[str, Any]) -> int | None:
+    """Requests that /proc/diskstats counted for a device while it was traced; None when it was not read."""
+    before, after = device.get("diskstats_before"), device.get("diskstats_after")
+    if not before or not after:
+        return None
+    return int(sum(after[name] - before[name] for name in _COUNTED if name in before and name in after))
+
+
+def _rows_by_device(run: Run, node: str) -> dict[str, int]:
+    path = run.store.node_dir(node) / "io.parquet"
+    try:
+        counted = pq.read_table(path, columns=["device"])["device"].value_counts().to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} cannot be read: {error}", node=node) from error
+    return {entry["values"]: entry["counts"] for entry in counted}
+
+
+def check_layer_sums(run: Run) -> list[Finding]:
+    """In every I/O row that has a layer at all, the layers add up to the total exactly."""
+    findings = []
+    connection = ibis.duckdb.connect()
+    for node in database_nodes(run):
+        path = run.store.node_dir(node) / "io.parquet"
+        if not path.is_file():
+            continue
+        rows = connection.read_parquet(str(path))
+        layers = [rows[f"{layer}_ns"] for layer in LAYERS]
+        there = ibis.or_(*(layer.notnull() for layer in layers))
+        total = sum((layer.coalesce(0) for layer in layers[1:]), layers[0].coalesce(0))
+        wrong = connection.execute((there & (total != rows.total_ns.coalesce(-1))).sum())
+        negative = connection.execute(ibis.or_(*(layer < 0 for layer in layers)).sum())
+        if wrong and wrong > 0:
+            findings.append(
+                Finding("error", node, f"layers do not add up to total_ns in {int(wrong)} I/O rows")
+            )
+        if negative and negative > 0:
+            findings.append(Finding("error", node, f"{int(negative)} I/O rows have a negative layer"))
+    connection.disconnect()
+    return findings
