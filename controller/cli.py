@@ -1,28 +1,27 @@
-"""The command ``strata``. Verbs only: each parses, calls one function, prints. Results on stdout, progress on stderr."""
+"""The command ``strata``. Verbs only: each parses, calls one function, prints."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from viz.report import write_report
+
 from controller import deploy, doctor, guard, screens
 from controller.databases import make_database
-from controller.errors import ConfigError, RunError, StrataError
+from controller.errors import ConfigError, DataError, RunError, StrataError
 from controller.experiment import WORKLOADS, Experiment, load_experiment, preset_names
 from controller.inventory import Inventory, load_inventory
 from controller.plan import Plan, PlannedNode, make_plan
 from controller.progress import Progress
-from controller.results.join import join
+from controller.results.finish import finish
 from controller.results.store import RunStore, runs
-from controller.results.validate import validate
 from controller.runner import RunRequest, Verdict, recover, run
 from controller.thresholds import check_thresholds, parse_threshold
 from controller.workloads import load_workload
-from viz.report import write_report
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path("results")
@@ -73,13 +72,10 @@ def _parser() -> argparse.ArgumentParser:
         ("plan", _plan, "print the plan of an experiment"),
     ):
         verbs.add_parser(name, help=text, description=text, parents=[experiment, common]).set_defaults(verb=do)
-    for name, do, text in (
-        ("deploy", _deploy, "deploy the database and the agents"),
-        ("destroy", _destroy, "take down what was deployed"),
-    ):
-        sub = verbs.add_parser(name, help=text, description=text, parents=[common])
-        sub.add_argument("--experiment", default="demo", metavar="EXP", help="whose database (default: demo)")
-        sub.set_defaults(verb=do)
+    sub = verbs.add_parser("deploy", help="deploy the database and the agents", parents=[common])
+    sub.add_argument("--experiment", default="demo", metavar="EXP", help="whose database (default: demo)")
+    sub.set_defaults(verb=_deploy)
+    verbs.add_parser("destroy", help="take down what was deployed", parents=[common]).set_defaults(verb=_destroy)
     sub = verbs.add_parser("run", help="run an experiment", parents=[experiment, common, output])
     sub.add_argument("--repeat", type=int, default=1, metavar="N", help="run it N times")
     sub.add_argument("--tag", action="append", default=[], metavar="K=V", help="a label kept in the manifest")
@@ -124,18 +120,18 @@ def _deploy(options: argparse.Namespace) -> int:
     experiment, _ = load_experiment(options.experiment, options.settings)
     inventory = load_inventory(Path(options.inventory))
     progress = Progress()
-    database = make_database(experiment.database.name, inventory, experiment.database.settings)
-    outcome = deploy.deploy(inventory, database, state_dir=_state_dir(inventory), progress=progress.line)
-    database.wait_ready(180, progress=progress.status)
-    print(f"{database.name} {database.version} serves on {', '.join(database.live_servers())}; changed={outcome.changed}")
+    settings = experiment.database.settings
+    outcome = deploy.deploy(inventory, settings, state_dir=_state_dir(inventory), progress=progress.line)
+    database = make_database(experiment.database.name, inventory, settings)
+    print(
+        f"{database.name} {database.version} serves on {', '.join(database.live_servers())}; changed={outcome.changed}"
+    )
     return 0
 
 
 def _destroy(options: argparse.Namespace) -> int:
-    experiment, _ = load_experiment(options.experiment, options.settings)
     inventory = load_inventory(Path(options.inventory))
-    database = make_database(experiment.database.name, inventory, experiment.database.settings)
-    deploy.destroy(inventory, database, state_dir=_state_dir(inventory), progress=Progress().line)
+    deploy.destroy(inventory, state_dir=_state_dir(inventory), progress=Progress().line)
     print("taken down")
     return 0
 
@@ -218,12 +214,11 @@ def _show(options: argparse.Namespace) -> int:
 
 def _join(options: argparse.Namespace) -> int:
     store = _find(options)
-    outcome = join(store.path)
-    findings = validate(store.path)
-    print(json.dumps({"run": store.run_id, "tables": outcome.rows}, indent=1))
-    for finding in findings:
-        print(f"{finding.severity}: {finding.where}: {finding.what}", file=sys.stderr)
-    return 5 if any(finding.severity == "error" for finding in findings) else 0
+    finished = finish(store.path, io_csv=bool(store.plan()["io_csv"]))
+    print(store.joined("joined.csv"))
+    for finding in finished.findings:
+        print(f"strata: {finding.severity}: {finding}", file=sys.stderr)
+    return 0 if finished.trusted else DataError.exit_code
 
 
 def _report(options: argparse.Namespace) -> int:

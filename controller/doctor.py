@@ -67,7 +67,9 @@ def _tracing() -> Finding:
     layers = ", ".join(check.get("layers", []))
     missing = "; ".join(f"{layer} missing: {why}" for layer, why in check.get("layers_missing", {}).items())
     detail = f"layers {layers}. {missing}".strip() if check["can_trace"] else str(check.get("reason"))
-    return Finding("tracer", ok=check["can_trace"], needed=False, detail=detail, hint="run as root, on a kernel with BTF")
+    return Finding(
+        "tracer", ok=check["can_trace"], needed=False, detail=detail, hint="run as root, on a kernel with BTF"
+    )
 
 
 def _own_disks() -> Finding:

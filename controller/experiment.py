@@ -13,8 +13,6 @@ from controller.errors import ConfigError
 
 PRESETS = Path(__file__).parent / "presets"
 WORKLOADS = Path(__file__).parent.parent / "ycsb-fork" / "workloads"
-# The first word of a `--set` key that means a setting of the database instead of a member of the experiment.
-SETTING_PREFIXES = ("hbase", "hdfs", "zookeeper")
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 Scalar = str | int | float | bool
@@ -122,7 +120,7 @@ def _apply(raw: dict[str, Any], setting: str) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {key}: not a YAML value: {text!r}") from error
-    if key.split(".")[0] in SETTING_PREFIXES:
+    if key.split(".")[0] not in Experiment.model_fields:  # then it is one of the database, or its plan refuses it
         raw.setdefault("database", {}).setdefault("settings", {})[key] = value
         return
     *parents, last = key.split(".")

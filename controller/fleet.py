@@ -45,9 +45,7 @@ class Fleet:
         """Raises RunError when an agent is in use by another run."""
         await self.each(self.agents, lambda agent: agent.open_session(run_id))
 
-    async def each(
-        self, nodes: Iterable[str], do: Callable[[AgentClient], Coroutine[Any, Any, _T]]
-    ) -> dict[str, _T]:
+    async def each(self, nodes: Iterable[str], do: Callable[[AgentClient], Coroutine[Any, Any, _T]]) -> dict[str, _T]:
         """``do`` on several nodes at once; the first error cancels the rest and is raised."""
         names = list(nodes)
         try:
@@ -60,7 +58,8 @@ class Fleet:
     async def unless_failed(self, work: Awaitable[_T]) -> _T:
         """The result of ``work``, or the run's first failure as soon as there is one."""
         task = asyncio.ensure_future(work)
-        done, _ = await asyncio.wait({task, self._failure}, return_when=asyncio.FIRST_COMPLETED)
+        waiting: set[asyncio.Future[Any]] = {task, self._failure}
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if task in done:
             return task.result()
         task.cancel()

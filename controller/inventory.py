@@ -10,13 +10,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from controller.errors import ConfigError
 
 MASTER_GROUP = "hbase_master"
 DATABASE_GROUP = "hbase_regionserver"
 CLIENT_GROUP = "clients"
+Role = Literal["master", "database", "client"]
+ROLES: dict[str, Role] = {MASTER_GROUP: "master", DATABASE_GROUP: "database", CLIENT_GROUP: "client"}
+DEFAULT_AGENT_PORT = 7420
 REQUIRED_GROUPS = (MASTER_GROUP, DATABASE_GROUP, CLIENT_GROUP)
 
 
@@ -28,6 +31,16 @@ class Node:
     address: str
     groups: frozenset[str]
     variables: Mapping[str, Any]
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """What the node does in a run."""
+        return tuple(role for group, role in ROLES.items() if group in self.groups)
+
+    @property
+    def agent_port(self) -> int:
+        """Where the node's agent listens."""
+        return int(self.variables.get("agent_port", DEFAULT_AGENT_PORT))
 
     @property
     def is_local(self) -> bool:
@@ -45,6 +58,11 @@ class Inventory:
     def in_group(self, group: str) -> tuple[Node, ...]:
         """The group's nodes, in the inventory's order."""
         return tuple(node for node in self.nodes if group in node.groups)
+
+    @property
+    def name(self) -> str:
+        """What its state is kept under: the name of its folder, or of its file without the ending."""
+        return self.path.stem
 
     @property
     def master(self) -> Node:
@@ -75,9 +93,7 @@ def load_inventory(path: Path | str) -> Inventory:
     given = Path(path)
     source = given / "hosts.yml" if (given / "hosts.yml").is_file() else given
     if not source.exists():
-        raise ConfigError(
-            f"no inventory at {given}", hint="give a file or folder with -i, such as inventories/local"
-        )
+        raise ConfigError(f"no inventory at {given}", hint="give a file or folder with -i, such as inventories/local")
     listing = _ask_ansible(source)
     groups = {name: _members(listing, name) for name in listing if name != "_meta"}
     variables = listing.get("_meta", {}).get("hostvars", {})

@@ -10,7 +10,6 @@ import contextlib
 import csv
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from agent.api import agent_pb2 as api
@@ -18,7 +17,7 @@ from controller.databases.base import Database
 from controller.errors import DeployError, RunError, StrataError
 from controller.fleet import Fleet
 from controller.phase_progress import PhaseProgress
-from controller.plan import Plan, PlannedPhase, PlannedShard, share
+from controller.plan import Plan, PlannedNode, PlannedPhase, PlannedShard, share
 from controller.progress import Progress
 from controller.results.store import RunStore
 
@@ -51,8 +50,8 @@ class Measurement:
         await self.fleet.connect()
         self.facts = await self.fleet.facts()
         for node, facts in self.facts.items():
-            self._node_folder(node).mkdir(parents=True, exist_ok=True)
-            (self._node_folder(node) / "facts.json").write_text(json.dumps(facts, indent=1))
+            self.store.node_dir(node).mkdir(parents=True, exist_ok=True)
+            (self.store.node_dir(node) / "facts.json").write_text(json.dumps(facts, indent=1))
         self._check_tracing()
         try:
             await self.fleet.open_sessions(self.store.run_id)
@@ -116,15 +115,13 @@ class Measurement:
         for node, reading in (await self.fleet.clocks()).items():
             self._offsets_ns[node] = reading.offset_ns
             self._error_bound_ns = max(self._error_bound_ns, reading.error_bound_ns)
-            path = self._node_folder(node) / "clock.csv"
+            path = self.store.node_dir(node) / "clock.csv"
             new = not path.exists()
             with path.open("a", newline="") as file:
                 writer = csv.writer(file)
                 if new:
                     writer.writerow(["t_unix_ns", "t_mono_ns", "offset_ns", "error_bound_ns"])
-                writer.writerow(
-                    [reading.t_unix_ns, reading.t_mono_ns, reading.offset_ns, reading.error_bound_ns]
-                )
+                writer.writerow([reading.t_unix_ns, reading.t_mono_ns, reading.offset_ns, reading.error_bound_ns])
 
     async def _start_tracers(self) -> None:
         for traced in self.plan.trace.nodes:
@@ -197,7 +194,7 @@ class Measurement:
     def _check_ends(self, phase: PlannedPhase, ends: dict[str, api.JobEvent]) -> None:
         for client, end in ends.items():
             if end.state != api.JobEvent.DONE:
-                log = self.store.path / "clients" / client / phase.name / "stderr.log"
+                log = self.store.client_dir(client, phase.name) / "stderr.log"
                 raise RunError(f"{phase.name}: the client failed: {end.message}", node=client, log=str(log))
 
     async def _prepare_phase(self, phase: PlannedPhase, preparation: str) -> None:
@@ -245,11 +242,11 @@ class Measurement:
         return api.JobSpec(job_id=phase.name, deadline_ms=self._deadline_ms(), client=spec)
 
     def _properties(self, phase: PlannedPhase) -> dict[str, str]:
-        return {**self.database.client_properties(), **phase.properties}
+        return {**self.database.settings(), **phase.properties}
 
     async def _collect(self, node: str, job_id: str) -> None:
         tracer = job_id == TRACER
-        folder = self._node_folder(node) if tracer else self.store.path / "clients" / node / job_id
+        folder = self.store.node_dir(node) if tracer else self.store.client_dir(node, job_id)
         await self.fleet.agents[node].fetch(job_id, folder)
         if tracer:
             (folder / "io.bin.json").rename(folder / "trace.json")
@@ -273,13 +270,8 @@ class Measurement:
 
         await asyncio.gather(*(rest(node, job) for node, job in sorted(self._uncollected)))
 
-    def _servers(self) -> list[Any]:
+    def _servers(self) -> list[PlannedNode]:
         return [node for node in self.plan.nodes if "database" in node.roles]
-
-    def _node_folder(self, node: str) -> Path:
-        return self.store.path / "nodes" / node
 
     def _deadline_ms(self) -> int:
         return self.plan.deadline_s * 1000
-
-

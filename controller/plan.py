@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from controller.databases.base import Database
 from controller.errors import ConfigError
 from controller.experiment import Experiment, PhaseSpec, WorkloadSpec
 from controller.workloads import operation_counts, whole_number
@@ -104,26 +105,10 @@ class Plan(_Frozen):
         return [node for node in self.nodes if {"client", "database"} & set(node.roles)]
 
 
-class DatabasePlanning(Protocol):
-    """What the plan asks of a database (``controller.databases``)."""
-
-    name: str
-    binding: str
-
-    def settings(self) -> dict[str, Any]:
-        """The settings, resolved."""
-
-    def table_properties(self, servers: int, record_count: int) -> dict[str, str]:
-        """Properties that make the table, with its pre-split points."""
-
-    def trace_by(self) -> Literal["device", "process"]:
-        """How a node's I/O is told from the others'."""
-
-
 def make_plan(
     experiment: Experiment,
     nodes: Sequence[PlannedNode],
-    database: DatabasePlanning,
+    database: Database,
     workloads: Mapping[str, Mapping[str, str]],
 ) -> Plan:
     """Resolves an experiment. ``workloads``: the properties of each workload file by its name in the experiment.
@@ -135,13 +120,19 @@ def make_plan(
         raise ConfigError("the inventory has no client node", hint="add hosts to its group `clients`")
     if not servers:
         raise ConfigError("the inventory has no database node", hint=f"add hosts for {experiment.database.name}")
+    table = database.table_properties()
     phases = [
-        _phase(experiment, workload, kind, clients, {**workloads[workload.workload], **_texts(workload.properties)})
+        _phase(
+            experiment,
+            workload,
+            kind,
+            clients,
+            {**table, **workloads[workload.workload], **_texts(workload.properties)},
+        )
         for workload in experiment.workloads
         for kind in ("load", "run")
         if getattr(workload, kind) is not None
     ]
-    phases = [_with_table(phase, database.table_properties(len(servers), phase.record_count)) for phase in phases]
     by = database.trace_by()
     target = "the data's disk" if by == "device" else "the database's processes"
     traced = () if experiment.tracing == "off" else servers
@@ -152,7 +143,9 @@ def make_plan(
         bucket_ms=experiment.bucket_ms,
         deadline_s=experiment.deadline_s,
         io_csv=experiment.io_csv,
-        database=PlannedDatabase(name=database.name, binding=database.binding, settings=database.settings()),
+        database=PlannedDatabase(
+            name=experiment.database.name, binding=database.binding, settings=experiment.database.settings
+        ),
         nodes=tuple(nodes),
         phases=tuple(phases),
         trace=Trace(
@@ -238,10 +231,6 @@ def _shards(
 def share(total: int, i: int, n: int) -> int:
     """The i-th of n parts of ``total``; the parts differ by one at most and add up to it exactly."""
     return (i + 1) * total // n - i * total // n
-
-
-def _with_table(phase: PlannedPhase, table: Mapping[str, str]) -> PlannedPhase:
-    return phase.model_copy(update={"properties": {**table, **phase.properties}})
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

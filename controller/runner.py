@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from viz.report import write_report
+
 from controller import deploy, provenance
 from controller.client import Certificates
 from controller.databases import make_database
@@ -25,12 +27,8 @@ from controller.phases import Measurement
 from controller.pki import CONTROLLER, identity
 from controller.plan import Plan
 from controller.progress import Progress
-from controller.results.join import join
+from controller.results.finish import finish
 from controller.results.store import RunStore, write_atomically
-from controller.results.validate import validate
-from viz.report import write_report
-
-_READY_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -48,14 +46,15 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a run ended; ``exit_code`` as in docs/interfaces.md."""
+    """How a run ended: its manifest says the rest. ``error`` is what ended it early, or what its data lack."""
 
     store: RunStore
-    status: str
-    exit_code: int
-    reasons: list[str]
-    warnings: list[str]
     error: StrataError | None
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the error's."""
+        return self.error.exit_code if self.error else 0
 
 
 def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None]) -> Verdict:
@@ -68,13 +67,13 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
     base = {"run_id": store.run_id, "experiment": request.plan.experiment, "started_unix_ns": started_unix_ns}
     store.write_manifest({**base, "status": "failed", "reasons": ["the run has not ended"], "tags": request.tags})
     announce(store.path)
-    was_deployed = deploy.is_deployed(request.state_dir)
+    was_deployed = deploy.read_deployment(request.state_dir) is not None
     database = make_database(request.plan.database.name, request.inventory, request.plan.database.settings)
     error: StrataError | None = None
     facts: dict[str, Any] = {}
     try:
-        deploy.deploy(request.inventory, database, state_dir=request.state_dir, progress=progress.line)
-        database.wait_ready(_READY_S, progress=progress.status)
+        settings = request.plan.database.settings
+        deploy.deploy(request.inventory, settings, state_dir=request.state_dir, progress=progress.line)
         progress.line(f"{database.name} {database.version} serves on {len(database.live_servers())} servers")
         facts = asyncio.run(_measure(request, database, store, progress))
     except StrataError as failure:
@@ -94,9 +93,7 @@ def recover(request: RunRequest, folder: Path, why: str, progress: Progress) -> 
     return _finish(request, database, store, progress, RunError(why), facts, down=down)
 
 
-async def _measure(
-    request: RunRequest, database: Database, store: RunStore, progress: Progress
-) -> dict[str, Any]:
+async def _measure(request: RunRequest, database: Database, store: RunStore, progress: Progress) -> dict[str, Any]:
     fleet = _fleet(request)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -157,7 +154,7 @@ def _finish(
     reasons = [str(error).splitlines()[0]] if error else []
     if down:
         try:
-            deploy.destroy(request.inventory, database, state_dir=request.state_dir, progress=progress.line)
+            deploy.destroy(request.inventory, state_dir=request.state_dir, progress=progress.line)
         except StrataError as failure:
             error = error or failure
             reasons.append(f"not taken down: {failure}")
@@ -168,35 +165,20 @@ def _finish(
         durability=database.durability(),
         settings=request.plan.database.settings,
     )
-    warnings: list[str] = []
-    measured = any(store.client_phases())
-    if measured:
-        progress.status("joining")
-        problems, warnings = _analyse(store)
-        reasons += problems
-        if problems and error is None:
-            error = DataError(problems[0], hint="see `reasons` in manifest.json; the raw files are kept")
-    status = "complete" if error is None else "partial" if measured else "failed"
-    store.update_manifest(status=status, reasons=reasons, warnings=warnings)
-    if measured:
-        progress.status("drawing the report")
-        try:
-            write_report(store.path)
-        except StrataError as failure:
-            error = error or failure
-            store.update_manifest(status="partial", reasons=[*reasons, f"no report: {failure}"])
-    store.record_files()
-    return Verdict(store, status, error.exit_code if error else 0, reasons, warnings, error)
-
-
-def _analyse(store: RunStore) -> tuple[list[str], list[str]]:
-    """Joins and judges; returns what makes the data incomplete, and what the user should know."""
+    measured = bool(store.client_phases())
+    store.update_manifest(status="complete" if error is None else "partial" if measured else "failed", reasons=reasons)
+    if not measured:
+        store.record_files()
+        return Verdict(store, error)
+    progress.status("joining")
+    finished = finish(store.path, io_csv=request.plan.io_csv)
+    if error is None and not finished.trusted:
+        what = next(str(finding) for finding in finished.findings if finding.severity == "error")
+        error = DataError(what, hint="see `reasons` in manifest.json; the raw files are kept")
+    progress.status("drawing the report")
     try:
-        join(store.path)
-        findings = validate(store.path)
-    except StrataError as error:
-        return [str(error)], []
-    texts = {level: [f"{f.where}: {f.what}" for f in findings if f.severity == level] for level in ("error", "warning")}
-    return texts["error"], texts["warning"]
-
-
+        store.record_files([write_report(store.path)])
+    except StrataError as failure:
+        error = error or failure
+        store.update_manifest(status="partial", reasons=[*store.manifest()["reasons"], f"no report: {failure}"])
+    return Verdict(store, error)

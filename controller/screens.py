@@ -32,10 +32,11 @@ def verdict(result: Verdict, form: str) -> str:
     """The last screen of a run."""
     if form != "table":
         return run(result.store, form)
-    lines = [f"run {result.store.run_id}: {result.status}"]
-    lines += [f"  because {reason}" for reason in result.reasons]
+    manifest = result.store.manifest()
+    lines = [f"run {result.store.run_id}: {manifest['status']}"]
+    lines += [f"  because {reason}" for reason in manifest["reasons"]]
     lines += [_summary_table(result.store), *_tracing_lines(result.store)]
-    lines += [f"warning: {warning}" for warning in result.warnings]
+    lines += [f"warning: {warning}" for warning in manifest.get("warnings", [])]
     lines.append(f"results: {result.store.path}")
     report = result.store.path / "report.html"
     if report.exists():
@@ -71,7 +72,9 @@ def run_list(stores: list[RunStore], form: str) -> str:
         rows.append({"run": store.run_id, "experiment": manifest["experiment"], "status": status, "tags": tags})
     if form == "json":
         return json.dumps(rows, indent=1)
-    return _csv(rows) if form == "csv" else _table(["run", "experiment", "status", "tags"], [[*r.values()] for r in rows])
+    return (
+        _csv(rows) if form == "csv" else _table(["run", "experiment", "status", "tags"], [[*r.values()] for r in rows])
+    )
 
 
 def doctor(findings: list[Finding]) -> str:

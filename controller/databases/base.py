@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 class Database(Protocol):
@@ -24,6 +24,12 @@ class Database(Protocol):
 
     def settings(self) -> dict[str, str]:
         """The properties that a client needs to find the database (``-p KEY=VALUE``)."""
+
+    def table_properties(self) -> dict[str, str]:
+        """The properties that make a table, with its pre-split points."""
+
+    def trace_by(self) -> Literal["device", "process"]:
+        """How a node's I/O is told from the others': by its own disk, or by the database's processes."""
 
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Node name -> the ``ADDRESS:PORT`` that its servers listen on."""

@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from controller.databases.hbase_regions import split_points
 from controller.databases.hbase_settings import role_variables
 from controller.errors import DeployError
 from controller.inventory import DATABASE_GROUP, Inventory, Node
@@ -47,9 +48,7 @@ class HBase:
     name = "HBase"
     binding = "hbase2"
 
-    def __init__(
-        self, inventory: Inventory, settings: Mapping[str, Any], *, admin: Path = ADMIN_PROGRAM
-    ) -> None:
+    def __init__(self, inventory: Inventory, settings: Mapping[str, Any], *, admin: Path = ADMIN_PROGRAM) -> None:
         self._variables = role_variables(settings)
         self._master = inventory.master
         count = self._variables.get("hbase_regionserver_count", len(inventory.database_nodes))
@@ -78,12 +77,19 @@ class HBase:
             "hbase.zookeeper.property.clientPort": str(self._port("zookeeper_port")),
         }
 
+    def table_properties(self) -> dict[str, str]:
+        """Regions are split before the load, evenly over the servers: see ``hbase_regions``."""
+        regions = int(self._value("hbase_regions_per_server", 4)) * len(self.servers)
+        return {"columnfamily": "family", "hbase.table.splitpoints": ",".join(split_points(regions))}
+
+    def trace_by(self) -> Literal["device", "process"]:
+        """On HDFS each DataNode has its own data; on one shared folder only the process tells."""
+        return "device" if self.on_hdfs else "process"
+
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Those that clients and the other nodes connect to."""
         master = ["zookeeper_port", "hbase_master_port", *(["hdfs_namenode_port"] if self.on_hdfs else [])]
-        listening = {
-            self._master.name: tuple(f"{self._master.address}:{self._port(name)}" for name in master)
-        }
+        listening = {self._master.name: tuple(f"{self._master.address}:{self._port(name)}" for name in master)}
         for node in self.servers:
             listening[node.name] = (f"{node.address}:{self._port('hbase_regionserver_port')}",)
         return listening
@@ -164,9 +170,7 @@ class HBase:
             what = f"HBase answers no put and get within {timeout_s:.0f} s"
             raise DeployError(what, node=self._master.name) from error
         if done.returncode != 0:
-            said = (
-                done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-            ).splitlines()[-1]
+            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise DeployError(f"HBase refuses a put and get: {said}", node=self._master.name)
 
     @contextlib.contextmanager

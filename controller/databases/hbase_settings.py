@@ -47,6 +47,7 @@ SETTINGS = {
     "cache": Setting("strata_cache", str, "a folder"),
     "disk_size_mb": Setting("common_disk_size_mb", _count, COUNT),
     "hbase.heap_mb": Setting("hbase_regionserver_heap_mb", _count, COUNT),
+    "hbase.regions_per_server": Setting("hbase_regions_per_server", _count, COUNT),
     "hbase.storage": Setting("hbase_storage", _storage, " or ".join(STORAGES)),
     "hbase.version": Setting("hbase_dist_version", str, "a version"),
     "hdfs.replication": Setting("hdfs_replication", _count, COUNT),
