@@ -140,7 +140,7 @@ def _new_authority(folder: Path, instant: dt.datetime) -> Pair:
 
 def _issue(files: Identity, authority: Pair, name: str, address: str | None, instant: dt.datetime) -> None:
     """The controller may only be a client; an agent only a server."""
-    ca, ca_key = authority
+    ca_key = authority[1]
     key = ec.generate_private_key(ec.SECP256R1())
     usage = ExtendedKeyUsageOID.SERVER_AUTH if address else ExtendedKeyUsageOID.CLIENT_AUTH
     certificate = (

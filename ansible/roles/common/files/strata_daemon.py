@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Starts, awaits and stops one node's daemons where no service manager runs.
 
-A pid file holds three lines: pid, the process's start time in clock ticks since boot, and a fingerprint of what
-was started (command, environment, watched files). The start time tells our process from a later one with the same
-pid; the fingerprint tells whether what runs is what is wanted now. One JSON object on standard output says whether
-anything was changed; a failure is one message on standard error and exit code 1. Standard library only.
+The first line of a pid file is the pid. The lines behind it are for this program: the process's start time in
+clock ticks since boot, a fingerprint of what was started (command, environment, watched files), name, log and
+ports. The start time tells our process from a later one with the same pid; the fingerprint tells whether what
+runs is what is wanted now. One JSON object on standard output says whether anything was changed; a failure is
+one message on standard error and exit code 1. Standard library only.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class Record:
 
     process: Process
     fingerprint: str
+    name: str
+    log: Path
+    ports: tuple[str, ...]
 
 
 def read_process(pid: int) -> tuple[Process, int] | None:
@@ -69,8 +73,8 @@ def read_process(pid: int) -> tuple[Process, int] | None:
 def read_record(pidfile: Path) -> Record | None:
     """The pid file's content, or None when there is none or it is damaged."""
     try:
-        pid, ticks, fingerprint = pidfile.read_text(encoding="utf-8").split()
-        return Record(Process(int(pid), int(ticks)), fingerprint)
+        pid, ticks, fingerprint, name, log, *ports = pidfile.read_text(encoding="utf-8").splitlines()
+        return Record(Process(int(pid), int(ticks)), fingerprint, name, Path(log), tuple(ports))
     except (OSError, ValueError):
         return None
 
@@ -79,7 +83,8 @@ def write_record(pidfile: Path, record: Record) -> None:
     """Atomic, so that a reader never sees half a pid."""
     temporary = pidfile.with_suffix(".new")
     process = record.process
-    temporary.write_text(f"{process.pid}\n{process.start_ticks}\n{record.fingerprint}\n", encoding="utf-8")
+    lines = [process.pid, process.start_ticks, record.fingerprint, record.name, record.log, *record.ports]
+    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     temporary.replace(pidfile)
 
 
@@ -115,7 +120,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def stop(pidfiles: list[Path], grace_s: float) -> bool:
-    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether there was anything to end."""
+    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether it changed anything."""
     records = {pidfile: read_record(pidfile) for pidfile in pidfiles}
     leaders = [record.process for record in records.values() if record and record.process.alive()]
     members = [member for leader in leaders for member in session_members(leader)]
@@ -254,7 +259,7 @@ def launch(wanted: Start, mark: str) -> None:
             raise DaemonError(f"{wanted.name} cannot be started: {error}") from error
     found = read_process(child.pid)
     if found:
-        write_record(wanted.pidfile, Record(found[0], mark))
+        write_record(wanted.pidfile, Record(found[0], mark, wanted.name, wanted.log, tuple(wanted.ports)))
     try:
         code = child.wait(wanted.settle_s)
     except subprocess.TimeoutExpired:
@@ -263,19 +268,22 @@ def launch(wanted: Start, mark: str) -> None:
     raise DaemonError(f"{wanted.name} ended at once with code {code}{log_tail(wanted.log)}")
 
 
-def await_ports(name: str, pidfile: Path, log: Path, endpoints: list[str], seconds: float) -> None:
-    """Returns when the daemon answers on all its ports; fails as soon as it is dead."""
+def await_ports(pidfiles: list[Path], seconds: float) -> None:
+    """Returns when all daemons answer on all their ports; fails as soon as one of them is dead."""
     deadline = time.monotonic() + seconds
-    waiting = list(endpoints)
+    records = [record for record in map(read_record, pidfiles) if record]
+    waiting = [(record, endpoint) for record in records for endpoint in record.ports]
     while True:
-        record = read_record(pidfile)
-        if record is None or not record.process.alive():
-            raise DaemonError(f"{name} is not running{log_tail(log)}")
-        waiting = [endpoint for endpoint in waiting if not answers(endpoint)]
+        for record in records:
+            if not record.process.alive():
+                raise DaemonError(f"{record.name} has ended{log_tail(record.log)}")
+        waiting = [(record, endpoint) for record, endpoint in waiting if not answers(endpoint)]
         if not waiting:
             return
         if time.monotonic() >= deadline:
-            raise DaemonError(f"{name} does not answer on {waiting[0]} after {seconds:g} s{log_tail(log)}")
+            record, endpoint = waiting[0]
+            what = f"{record.name} does not answer on {endpoint} after {seconds:g} s"
+            raise DaemonError(what + log_tail(record.log))
         time.sleep(POLL_S)
 
 
@@ -309,11 +317,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--grace", type=float, default=30.0, metavar="S", help="time for an orderly end")
     one.add_argument("command", nargs="+", metavar="-- COMMAND")
 
-    awaited = verb("wait", "Wait until a daemon answers on its ports.")
-    awaited.add_argument("name")
-    awaited.add_argument("--pidfile", type=Path, required=True)
-    awaited.add_argument("--log", type=Path, required=True)
-    awaited.add_argument("--port", action="append", default=[], metavar="ADDR:PORT")
+    awaited = verb("wait", "Wait until daemons answer on their ports.")
+    awaited.add_argument("--pidfile", action="append", default=[], type=Path)
+    awaited.add_argument("--all", type=Path, metavar="DIR", help="every pid file in a folder")
     awaited.add_argument("--timeout", type=float, default=60.0, metavar="S")
 
     ended = verb("stop", "Stop daemons: TERM, wait, KILL.")
@@ -344,14 +350,17 @@ def run_start(options: argparse.Namespace) -> dict[str, object]:
     return {"changed": state != "running", "state": state}
 
 
+def pidfiles_of(options: argparse.Namespace) -> list[Path]:
+    return [*options.pidfile, *(sorted(options.all.glob("*.pid")) if options.all else ())]
+
+
 def run_wait(options: argparse.Namespace) -> dict[str, object]:
-    await_ports(options.name, options.pidfile, options.log, options.port, options.timeout)
+    await_ports(pidfiles_of(options), options.timeout)
     return {"changed": False, "state": "running"}
 
 
 def run_stop(options: argparse.Namespace) -> dict[str, object]:
-    pidfiles = [*options.pidfile, *(sorted(options.all.glob("*.pid")) if options.all else ())]
-    return {"changed": stop(pidfiles, options.grace), "state": "stopped"}
+    return {"changed": stop(pidfiles_of(options), options.grace), "state": "stopped"}
 
 
 def run_status(options: argparse.Namespace) -> dict[str, object]:

@@ -2,8 +2,9 @@
 """Puts HBase's jars into a folder once, by Maven, and checks quickly at every later call that they are there.
 
 The folder holds ``lib/*.jar``, ``webroot/`` (what the NameNode expects on its class path) and
-``distribution.json`` with the size and SHA-256 of every jar. Jars that are missing or cut short are fetched again,
-and must then be what they were. One JSON object on standard output: changed, jars. Standard library only.
+``distribution.json`` with the size and SHA-256 of every jar. Jars that are missing or cut short are fetched
+again, and must then be what they were. One JSON object on standard output: changed, jars. Standard library
+only.
 """
 
 from __future__ import annotations
