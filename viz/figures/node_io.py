@@ -44,6 +44,8 @@ def requests_per_node(run: RunData) -> Figure:
         plot.update_yaxes(
             title_text=f"{node}<br>I/Os per {run.bucket_s:g} s", rangemode="tozero", row=row, col=1
         )
+    # Matched axes do not scale themselves to all their panels, so the common range is given.
+    plot.update_yaxes(range=[0, max(float(per_bucket.max(axis=None)), 1.0) * 1.06])
     time_axis(plot, run.timeline, len(traced))
     caption = "Requests that the block device completed, all nodes on one scale."
     if untraced:
