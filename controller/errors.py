@@ -8,9 +8,7 @@ class StrataError(Exception):
 
     exit_code = 4
 
-    def __init__(
-        self, what: str, *, node: str | None = None, log: str | None = None, hint: str = ""
-    ) -> None:
+    def __init__(self, what: str, *, node: str | None = None, log: str | None = None, hint: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.node = node
@@ -27,7 +25,7 @@ class StrataError(Exception):
         return "\n".join(lines)
 
 
-class ThresholdExceeded(StrataError):
+class ThresholdError(StrataError):
     """A ``--fail-on`` condition holds."""
 
     exit_code = 1
@@ -55,3 +53,9 @@ class DataError(StrataError):
     """The results are incomplete or contradict each other."""
 
     exit_code = 5
+
+
+class InterruptedRunError(RunError):
+    """Somebody pressed Ctrl-C or sent TERM: probes are detached, partial results kept."""
+
+    exit_code = 130

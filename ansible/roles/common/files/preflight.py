@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Checks what a node must have before anything is changed on it; all that is missing is named at once.
+
+Prints nothing when all is well; otherwise one message on standard error, and exit code 1. Standard library
+only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MIB = 1024 * 1024
+
+
+def java_problems(java: str, minimum: int) -> Iterator[str]:
+    program = shutil.which(java)
+    if program is None:
+        yield f"Java {minimum} is missing ({java}): install openjdk-{minimum}-jre-headless"
+        return
+    shown = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', shown)
+    if version is None or int(version[1]) < minimum:
+        shown = version[1] if version else "of unknown version"
+        yield f"Java {minimum} or newer is needed, {program} is {shown}"
+
+
+def address_problems(address: str) -> Iterator[str]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError as error:
+        yield f"{address} is not an address of this node ({error.strerror})"
+
+
+def existing_parent(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def disk_problems(folder: Path, minimum_mb: int) -> Iterator[str]:
+    parent = existing_parent(folder)
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        yield f"{parent} is not a folder that can be written to"
+        return
+    free_mb = shutil.disk_usage(parent).free // MIB
+    if free_mb < minimum_mb:
+        yield f"disk full: {minimum_mb} MiB are needed at {parent}, {free_mb} MiB are free"
+
+
+def memory_problems(minimum_mb: int) -> Iterator[str]:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        name, value, *_ = line.split()
+        if name == "MemAvailable:" and int(value) // 1024 < minimum_mb:
+            yield f"{minimum_mb} MiB of memory are needed, {int(value) // 1024} MiB are available"
+
+
+def problems(options: argparse.Namespace) -> Iterator[str]:
+    yield from java_problems(options.java, options.java_version)
+    yield from address_problems(options.address)
+    # A deployed node holds its own share of memory and disk already.
+    deployed = any((options.folder / "run").glob("*.pid"))
+    yield from disk_problems(options.folder, 0 if deployed else options.disk_mb)
+    if not deployed:
+        yield from memory_problems(options.memory_mb)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="preflight", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--java", default="java")
+    parser.add_argument("--java-version", type=int, default=17)
+    parser.add_argument("--disk-mb", type=int, default=0)
+    parser.add_argument("--memory-mb", type=int, default=0)
+    found = list(problems(parser.parse_args(arguments)))
+    if found:
+        print("; ".join(found), file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

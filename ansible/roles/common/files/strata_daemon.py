@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+"""Starts, awaits and stops one node's daemons where no service manager runs.
+
+A pid file holds three lines: pid, the process's start time in clock ticks since boot, and a fingerprint of what
+was started (command, environment, watched files). The start time tells our process from a later one with the same
+pid; the fingerprint tells whether what runs is what is wanted now. One JSON object on standard output says whether
+anything was changed; a failure is one message on standard error and exit code 1. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LOG_TAIL_LINES = 12
+POLL_S = 0.05
+# What a daemon may inherit: its behaviour must not depend on the terminal or the tool that started it.
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
+
+
+class DaemonError(Exception):
+    """Something the user can act on, said in one message."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """A process as /proc shows it; ``start_ticks`` makes it unique on this boot."""
+
+    pid: int
+    start_ticks: int
+
+    def alive(self) -> bool:
+        found = read_process(self.pid)
+        return found is not None and found[0] == self
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """The content of a pid file."""
+
+    process: Process
+    fingerprint: str
+
+
+def read_process(pid: int) -> tuple[Process, int] | None:
+    """The live process with this pid and its session; None when there is none, or only a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The command name may hold spaces and brackets: the fields start behind the last bracket.
+    fields = text.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    return Process(pid, int(fields[19])), int(fields[3])
+
+
+def read_record(pidfile: Path) -> Record | None:
+    """The pid file's content, or None when there is none or it is damaged."""
+    try:
+        pid, ticks, fingerprint = pidfile.read_text(encoding="utf-8").split()
+        return Record(Process(int(pid), int(ticks)), fingerprint)
+    except (OSError, ValueError):
+        return None
+
+
+def write_record(pidfile: Path, record: Record) -> None:
+    """Atomic, so that a reader never sees half a pid."""
+    temporary = pidfile.with_suffix(".new")
+    process = record.process
+    temporary.write_text(f"{process.pid}\n{process.start_ticks}\n{record.fingerprint}\n", encoding="utf-8")
+    temporary.replace(pidfile)
+
+
+def session_members(leader: Process) -> list[Process]:
+    """The leader and everything that it started in its own session."""
+    members = []
+    for entry in Path("/proc").iterdir():
+        found = read_process(int(entry.name)) if entry.name.isdigit() else None
+        if found and found[1] == leader.pid and found[0].start_ticks >= leader.start_ticks:
+            members.append(found[0])
+    return members
+
+
+def await_end(processes: list[Process], seconds: float) -> list[Process]:
+    """Those that still live after at most ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        living = [process for process in processes if process.alive()]
+        if not living or time.monotonic() >= deadline:
+            return living
+        time.sleep(POLL_S)
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """A signal for exactly this process; one that has gone is no error."""
+    if process.alive():
+        try:
+            os.kill(process.pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError as error:
+            raise DaemonError(f"process {process.pid} belongs to another user: {error}") from error
+
+
+def stop(pidfiles: list[Path], grace_s: float) -> bool:
+    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether there was anything to end."""
+    records = {pidfile: read_record(pidfile) for pidfile in pidfiles}
+    leaders = [record.process for record in records.values() if record and record.process.alive()]
+    members = [member for leader in leaders for member in session_members(leader)]
+    for leader in leaders:
+        send(leader, signal.SIGTERM)
+    for process in await_end(leaders, grace_s):
+        send(process, signal.SIGKILL)
+    orphans = [process for process in members if process.alive()]
+    for process in orphans:
+        send(process, signal.SIGKILL)
+    stubborn = await_end(leaders + orphans, 10.0)
+    if stubborn:
+        raise DaemonError(f"process {stubborn[0].pid} does not end, not even by SIGKILL")
+    changed = bool(leaders)
+    for pidfile in pidfiles:
+        changed = pidfile.exists() or changed
+        pidfile.unlink(missing_ok=True)
+    return changed
+
+
+def parse_endpoint(text: str) -> tuple[str, int]:
+    """``ADDRESS:PORT``, the address a literal."""
+    address, _, port = text.rpartition(":")
+    if not address or not port.isdigit() or not 0 < int(port) < 65536:
+        raise DaemonError(f"not ADDRESS:PORT: {text!r}")
+    return address, int(port)
+
+
+def port_owner(port: int) -> str:
+    """Who listens on a port, as far as /proc shows it to us."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text(encoding="ascii").splitlines()[1:] if Path(table).exists() else []:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                inodes.add(f"socket:[{fields[9]}]")
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if str(descriptor.readlink()) in inodes:
+                process = descriptor.parent.parent
+                return f"process {process.name} ({(process / 'comm').read_text(encoding='utf-8').strip()})"
+        except OSError:
+            continue
+    return "another process"
+
+
+def require_free_port(name: str, endpoint: str) -> None:
+    """Binds the port for an instant, as the daemon will: the only question that has a sure answer."""
+    address, port = parse_endpoint(endpoint)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address.strip("[]"), port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise DaemonError(f"{name} needs port {endpoint}, but {port_owner(port)} uses it") from error
+            raise DaemonError(f"{name} cannot use {endpoint}: {error.strerror}") from error
+
+
+def answers(endpoint: str) -> bool:
+    """Whether somebody accepts a connection there."""
+    address, port = parse_endpoint(endpoint)
+    try:
+        socket.create_connection((address.strip("[]"), port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def fingerprint_of(command: list[str], environment: dict[str, str], cwd: Path, watched: list[Path]) -> str:
+    """Changes when a restart would start something else."""
+    digest = hashlib.sha256(json.dumps([command, sorted(environment.items()), str(cwd)]).encode())
+    for path in watched:
+        digest.update(path.read_bytes() if path.exists() else b"\0")
+    return digest.hexdigest()[:16]
+
+
+def log_tail(log: Path) -> str:
+    """The last lines of a log, for an error message."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(["", f"last lines of {log}:", *lines[-LOG_TAIL_LINES:]]) if lines else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What is to be started."""
+
+    name: str
+    pidfile: Path
+    log: Path
+    cwd: Path
+    ports: list[str]
+    environment: dict[str, str]
+    watched: list[Path]
+    command: list[str]
+    settle_s: float
+    grace_s: float
+
+
+def start(wanted: Start) -> str:
+    """Makes sure that the wanted process runs; returns ``running``, ``started`` or ``restarted``."""
+    mark = fingerprint_of(wanted.command, wanted.environment, wanted.cwd, wanted.watched)
+    record = read_record(wanted.pidfile)
+    running = record is not None and record.process.alive()
+    if running and record is not None and record.fingerprint == mark:
+        return "running"
+    if running:
+        stop([wanted.pidfile], wanted.grace_s)
+    for endpoint in wanted.ports:
+        require_free_port(wanted.name, endpoint)
+    launch(wanted, mark)
+    return "restarted" if running else "started"
+
+
+def launch(wanted: Start, mark: str) -> None:
+    """Starts the process in its own session and notices when it dies at once."""
+    wanted.pidfile.parent.mkdir(parents=True, exist_ok=True)
+    wanted.log.parent.mkdir(parents=True, exist_ok=True)
+    inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
+    with wanted.log.open("ab") as log:
+        try:
+            child = subprocess.Popen(
+                wanted.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=wanted.cwd,
+                env=inherited | wanted.environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DaemonError(f"{wanted.name} cannot be started: {error}") from error
+    found = read_process(child.pid)
+    if found:
+        write_record(wanted.pidfile, Record(found[0], mark))
+    try:
+        code = child.wait(wanted.settle_s)
+    except subprocess.TimeoutExpired:
+        return
+    wanted.pidfile.unlink(missing_ok=True)
+    raise DaemonError(f"{wanted.name} ended at once with code {code}{log_tail(wanted.log)}")
+
+
+def await_ports(name: str, pidfile: Path, log: Path, endpoints: list[str], seconds: float) -> None:
+    """Returns when the daemon answers on all its ports; fails as soon as it is dead."""
+    deadline = time.monotonic() + seconds
+    waiting = list(endpoints)
+    while True:
+        record = read_record(pidfile)
+        if record is None or not record.process.alive():
+            raise DaemonError(f"{name} is not running{log_tail(log)}")
+        waiting = [endpoint for endpoint in waiting if not answers(endpoint)]
+        if not waiting:
+            return
+        if time.monotonic() >= deadline:
+            raise DaemonError(f"{name} does not answer on {waiting[0]} after {seconds:g} s{log_tail(log)}")
+        time.sleep(POLL_S)
+
+
+def key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"not KEY=VALUE: {text!r}")
+    return key, value
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="strata-daemon", description=(__doc__ or "").splitlines()[0])
+    verbs = top.add_subparsers(dest="verb", required=True)
+
+    def verb(name: str, text: str) -> argparse.ArgumentParser:
+        return verbs.add_parser(name, help=text, description=text)
+
+    one = verb("start", "Start a daemon, or restart it when what is wanted has changed.")
+    one.add_argument("name")
+    one.add_argument("--pidfile", type=Path, required=True)
+    one.add_argument("--log", type=Path, required=True)
+    one.add_argument("--cwd", type=Path, default=Path("/"))
+    one.add_argument("--port", action="append", default=[], metavar="ADDR:PORT", help="must be free")
+    one.add_argument("--env", action="append", default=[], type=key_value, metavar="KEY=VALUE")
+    one.add_argument(
+        "--watch", action="append", default=[], type=Path, metavar="FILE", help="change = restart"
+    )
+    one.add_argument(
+        "--settle", type=float, default=0.2, metavar="S", help="an end within S seconds is a failure"
+    )
+    one.add_argument("--grace", type=float, default=30.0, metavar="S", help="time for an orderly end")
+    one.add_argument("command", nargs="+", metavar="-- COMMAND")
+
+    awaited = verb("wait", "Wait until a daemon answers on its ports.")
+    awaited.add_argument("name")
+    awaited.add_argument("--pidfile", type=Path, required=True)
+    awaited.add_argument("--log", type=Path, required=True)
+    awaited.add_argument("--port", action="append", default=[], metavar="ADDR:PORT")
+    awaited.add_argument("--timeout", type=float, default=60.0, metavar="S")
+
+    ended = verb("stop", "Stop daemons: TERM, wait, KILL.")
+    ended.add_argument("--pidfile", action="append", default=[], type=Path)
+    ended.add_argument("--all", type=Path, metavar="DIR", help="every pid file in a folder")
+    ended.add_argument("--grace", type=float, default=30.0, metavar="S")
+
+    shown = verb("status", "Say whether a daemon runs; exit code 1 when not.")
+    shown.add_argument("--pidfile", type=Path, required=True)
+    return top
+
+
+def run_start(options: argparse.Namespace) -> dict[str, object]:
+    state = start(
+        Start(
+            name=options.name,
+            pidfile=options.pidfile,
+            log=options.log,
+            cwd=options.cwd,
+            ports=options.port,
+            environment=dict(options.env),
+            watched=options.watch,
+            command=options.command,
+            settle_s=options.settle,
+            grace_s=options.grace,
+        )
+    )
+    return {"changed": state != "running", "state": state}
+
+
+def run_wait(options: argparse.Namespace) -> dict[str, object]:
+    await_ports(options.name, options.pidfile, options.log, options.port, options.timeout)
+    return {"changed": False, "state": "running"}
+
+
+def run_stop(options: argparse.Namespace) -> dict[str, object]:
+    pidfiles = [*options.pidfile, *(sorted(options.all.glob("*.pid")) if options.all else ())]
+    return {"changed": stop(pidfiles, options.grace), "state": "stopped"}
+
+
+def run_status(options: argparse.Namespace) -> dict[str, object]:
+    record = read_record(options.pidfile)
+    if record is None or not record.process.alive():
+        raise DaemonError(f"not running: {options.pidfile}")
+    return {"changed": False, "state": "running", "pid": record.process.pid}
+
+
+VERBS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
+    "start": run_start,
+    "wait": run_wait,
+    "stop": run_stop,
+    "status": run_status,
+}
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        print(json.dumps(VERBS[options.verb](options)))
+    except (DaemonError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

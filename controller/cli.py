@@ -1,0 +1,230 @@
+"""The command ``strata``. Verbs only: each parses, calls one function, prints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from viz.report import write_report
+
+from controller import deploy, doctor, guard, screens
+from controller.databases import make_database
+from controller.errors import ConfigError, DataError, RunError, StrataError
+from controller.experiment import WORKLOADS, Experiment, load_experiment, preset_names
+from controller.inventory import Inventory, load_inventory
+from controller.plan import Plan, PlannedNode, make_plan
+from controller.progress import Progress
+from controller.results.finish import finish
+from controller.results.store import RunStore, runs
+from controller.runner import RunRequest, Verdict, recover, run
+from controller.thresholds import check_thresholds, parse_threshold
+from controller.workloads import load_workload
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path("results")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point. Exit codes: 0 ok, 1 threshold, 2 usage or configuration, 3 preflight or deploy, 4 run failed,
+    5 incomplete data, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.verb(options))
+    except StrataError as error:
+        print(f"strata: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"strata: {error.filename or ''}: {error.strerror}".replace(" : ", " "), file=sys.stderr)
+        return RunError.exit_code
+    except KeyboardInterrupt:
+        print("strata: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="strata", description="Benchmarks database clusters and traces every I/O below them."
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, do: Any, text: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=text, description=text)
+        sub.set_defaults(verb=do)
+        return sub
+
+    experiment = argparse.ArgumentParser(add_help=False)
+    experiment.add_argument("experiment", metavar="EXP", help=f"a .yaml file or a preset ({', '.join(preset_names())})")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-i", "--inventory", default=str(ROOT / "inventories" / "local"), help="inventory folder")
+    common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
+    output = argparse.ArgumentParser(add_help=False)
+    output.add_argument("--output", type=Path, default=RESULTS, metavar="DIR", help="where results lie")
+    output.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    target = argparse.ArgumentParser(add_help=False)
+    target.add_argument("run", metavar="RUN", nargs="?", default="latest", help="a run's folder or id, or `latest`")
+
+    verb("doctor", _doctor, "say what this machine can do, and what is missing").set_defaults()
+    for name, do, text in (
+        ("validate", _validate, "check an experiment"),
+        ("plan", _plan, "print the plan of an experiment"),
+    ):
+        verbs.add_parser(name, help=text, description=text, parents=[experiment, common]).set_defaults(verb=do)
+    sub = verbs.add_parser("deploy", help="deploy the database and the agents", parents=[common])
+    sub.add_argument("--experiment", default="demo", metavar="EXP", help="whose database (default: demo)")
+    sub.set_defaults(verb=_deploy)
+    verbs.add_parser("destroy", help="take down what was deployed", parents=[common]).set_defaults(verb=_destroy)
+    sub = verbs.add_parser("run", help="run an experiment", parents=[experiment, common, output])
+    sub.add_argument("--repeat", type=int, default=1, metavar="N", help="run it N times")
+    sub.add_argument("--tag", action="append", default=[], metavar="K=V", help="a label kept in the manifest")
+    sub.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    sub.add_argument("--keep", action="store_true", help="leave the cluster running")
+    sub.add_argument("--fail-on", action="append", default=[], metavar="COND", help="e.g. content-run.read.p99_us>5000")
+    sub.set_defaults(verb=_run)
+    verbs.add_parser("list", help="list the runs", parents=[output]).set_defaults(verb=_list)
+    verbs.add_parser("show", help="show a run's summary", parents=[target, output]).set_defaults(verb=_show)
+    verbs.add_parser("join", help="make a run's joined tables again", parents=[target, output]).set_defaults(verb=_join)
+    verbs.add_parser("report", help="draw a run's report again", parents=[target, output]).set_defaults(verb=_report)
+    return parser
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    findings = doctor.examine()
+    print(screens.doctor(findings))
+    return 3 if any(finding.needed and not finding.ok for finding in findings) else 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    experiment, _ = load_experiment(options.experiment, options.settings)
+    plan = _make_plan(experiment, load_inventory(Path(options.inventory)))
+    print(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes")
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    experiment, _ = load_experiment(options.experiment, options.settings)
+    print(_make_plan(experiment, load_inventory(Path(options.inventory))).model_dump_json(indent=1))
+    return 0
+
+
+def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
+    nodes = [PlannedNode(name=n.name, address=n.address, roles=n.roles) for n in inventory.nodes]
+    database = make_database(experiment.database.name, inventory, experiment.database.settings)
+    workloads = {w.workload: load_workload(w.workload, WORKLOADS) for w in experiment.workloads}
+    return make_plan(experiment, nodes, database, workloads)
+
+
+def _deploy(options: argparse.Namespace) -> int:
+    experiment, _ = load_experiment(options.experiment, options.settings)
+    inventory = load_inventory(Path(options.inventory))
+    progress = Progress()
+    settings = experiment.database.settings
+    outcome = deploy.deploy(inventory, settings, state_dir=_state_dir(inventory), progress=progress.line)
+    database = make_database(experiment.database.name, inventory, settings)
+    print(
+        f"{database.name} {database.version} serves on {', '.join(database.live_servers())}; changed={outcome.changed}"
+    )
+    return 0
+
+
+def _destroy(options: argparse.Namespace) -> int:
+    inventory = load_inventory(Path(options.inventory))
+    deploy.destroy(inventory, state_dir=_state_dir(inventory), progress=Progress().line)
+    print("taken down")
+    return 0
+
+
+def _state_dir(inventory: Inventory) -> Path:
+    return ROOT / ".strata" / inventory.name
+
+
+def _run(options: argparse.Namespace) -> int:
+    experiment, text = load_experiment(options.experiment, options.settings)
+    thresholds = [parse_threshold(condition) for condition in options.fail_on]
+    tags = dict(_tag(tag) for tag in options.tag)
+    inventory = load_inventory(Path(options.inventory))
+    plan = _make_plan(experiment, inventory)
+    if options.repeat < 1:
+        raise ConfigError(f"--repeat {options.repeat}: at least 1")
+    if options.dry_run:
+        print(plan.model_dump_json(indent=1))
+        return 0
+    request = RunRequest(plan, text, inventory, _state_dir(inventory), options.output, options.keep, tags)
+    codes = []
+    for _ in range(options.repeat):
+        code = guard.guarded(
+            lambda announce: _show_verdict(run(request, Progress(), announce), options.format, thresholds),
+            lambda folder, why: _recover(request, folder, why, options.format),
+        )
+        codes.append(code)
+        if code not in (0, 1):
+            break
+    return max(codes)
+
+
+def _recover(request: RunRequest, folder: Path | None, why: str, form: str) -> int:
+    if folder is None:
+        print(f"strata: {why} before the run began", file=sys.stderr)
+        return RunError.exit_code
+    return _show_verdict(recover(request, folder, why, Progress()), form, [])
+
+
+def _show_verdict(verdict: Verdict, form: str, thresholds: list[Any]) -> int:
+    print(screens.verdict(verdict, form))
+    if verdict.error is not None:
+        print(f"strata: {verdict.error}", file=sys.stderr)
+        return verdict.exit_code
+    check_thresholds(verdict.store, thresholds)
+    return verdict.exit_code
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--tag {text!r}: expected k=v")
+    return key, value
+
+
+def _find(options: argparse.Namespace) -> RunStore:
+    name = str(options.run)
+    if name == "latest":
+        found = runs(options.output)
+        if not found:
+            raise ConfigError(f"there is no run in {options.output}/", hint="`strata run demo` makes one")
+        return found[-1]
+    if Path(name).is_dir():
+        return RunStore.open(Path(name))
+    for store in runs(options.output):
+        if store.run_id == name:
+            return store
+    raise ConfigError(f"no run {name!r} in {options.output}/", hint="`strata list` shows the runs")
+
+
+def _list(options: argparse.Namespace) -> int:
+    print(screens.run_list(runs(options.output), options.format))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    print(screens.run(_find(options), options.format))
+    return 0
+
+
+def _join(options: argparse.Namespace) -> int:
+    store = _find(options)
+    finished = finish(store.path, io_csv=bool(store.plan()["io_csv"]))
+    print(store.joined("joined.csv"))
+    for finding in finished.findings:
+        print(f"strata: {finding.severity}: {finding}", file=sys.stderr)
+    return 0 if finished.trusted else DataError.exit_code
+
+
+def _report(options: argparse.Namespace) -> int:
+    print(write_report(_find(options).path))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""What stratabench asks of a database; one module of this package answers it for one database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
+
+
+class Database(Protocol):
+    """A deployed database. All methods may be called from any thread; none prints anything."""
+
+    @property
+    def name(self) -> str:
+        """For people, such as ``HBase``."""
+
+    @property
+    def binding(self) -> str:
+        """Name of the client's binding, such as ``hbase2``."""
+
+    @property
+    def version(self) -> str:
+        """The version that is deployed."""
+
+    def settings(self) -> dict[str, str]:
+        """The properties that a client needs to find the database (``-p KEY=VALUE``)."""
+
+    def table_properties(self) -> dict[str, str]:
+        """The properties that make a table, with its pre-split points."""
+
+    def trace_by(self) -> Literal["device", "process"]:
+        """How a node's I/O is told from the others': by its own disk, or by the database's processes."""
+
+    def ports(self) -> dict[str, tuple[str, ...]]:
+        """Node name -> the ``ADDRESS:PORT`` that its servers listen on."""
+
+    def durability(self) -> Mapping[str, str | int | bool]:
+        """What an acknowledged write has survived, for the manifest: the settings that decide it."""
+
+    def live_servers(self) -> tuple[str, ...]:
+        """Names of the nodes whose data servers are alive, as the database itself sees it."""
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Returns when all data servers are alive and a row was written and read back; else DeployError."""
+
+    def watch_servers(self, lost: Callable[[str], None]) -> AbstractContextManager[None]:
+        """While the context is open, calls ``lost(node)`` once for each data server that disappears."""

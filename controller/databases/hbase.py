@@ -1,0 +1,192 @@
+"""HBase on HDFS or on one shared folder: where its servers listen, whether they live, what a write survives."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from controller.databases.hbase_regions import split_points
+from controller.databases.hbase_settings import role_variables
+from controller.errors import DeployError
+from controller.inventory import DATABASE_GROUP, Inventory, Node
+
+ADMIN_PROGRAM = Path(__file__).resolve().parents[2] / "ycsb-fork" / "bin" / "ycsb-admin"
+DEFAULT_VERSION = "2.6.4-hadoop3"
+ZNODE_SERVERS = "/hbase/rs"
+ZNODE_MASTER = "/hbase/master"
+# Written by the master when the first system table can be reached, without which no request is answered.
+ZNODE_META = "/hbase/meta-region-server"
+POLL_S = 0.2
+CONNECT_S = 5.0
+# The defaults of the roles, for inventories that leave them.
+PORTS = {
+    "zookeeper_port": 2181,
+    "hdfs_namenode_port": 8020,
+    "hbase_master_port": 16000,
+    "hbase_regionserver_port": 16020,
+}
+
+# A database that is still starting is no news: kazoo would report every refused connection.
+_quiet = logging.getLogger("stratabench.zookeeper")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
+
+
+class HBase:
+    """An HBase deployment as the inventory and the deployment settings describe it."""
+
+    name = "HBase"
+    binding = "hbase2"
+
+    def __init__(self, inventory: Inventory, settings: Mapping[str, Any], *, admin: Path = ADMIN_PROGRAM) -> None:
+        self._variables = role_variables(settings)
+        self._master = inventory.master
+        count = self._variables.get("hbase_regionserver_count", len(inventory.database_nodes))
+        self.servers: tuple[Node, ...] = inventory.in_group(DATABASE_GROUP)[:count]
+        self._admin = admin
+
+    def _value(self, name: str, default: Any) -> Any:
+        """A role variable: of the settings, else of the inventory, else the role's default."""
+        return self._variables.get(name, self._master.variables.get(name, default))
+
+    def _port(self, name: str) -> int:
+        return int(self._value(name, PORTS[name]))
+
+    @property
+    def version(self) -> str:
+        return str(self._value("hbase_dist_version", DEFAULT_VERSION))
+
+    @property
+    def on_hdfs(self) -> bool:
+        return bool(self._value("hbase_storage", "hdfs") == "hdfs")
+
+    def settings(self) -> dict[str, str]:
+        """Properties for the client."""
+        return {
+            "hbase.zookeeper.quorum": self._master.address,
+            "hbase.zookeeper.property.clientPort": str(self._port("zookeeper_port")),
+        }
+
+    def table_properties(self) -> dict[str, str]:
+        """Regions are split before the load, evenly over the servers: see ``hbase_regions``."""
+        regions = int(self._value("hbase_regions_per_server", 4)) * len(self.servers)
+        return {"columnfamily": "family", "hbase.table.splitpoints": ",".join(split_points(regions))}
+
+    def trace_by(self) -> Literal["device", "process"]:
+        """On HDFS each DataNode has its own data; on one shared folder only the process tells."""
+        return "device" if self.on_hdfs else "process"
+
+    def ports(self) -> dict[str, tuple[str, ...]]:
+        """Those that clients and the other nodes connect to."""
+        master = ["zookeeper_port", "hbase_master_port", *(["hdfs_namenode_port"] if self.on_hdfs else [])]
+        listening = {self._master.name: tuple(f"{self._master.address}:{self._port(name)}" for name in master)}
+        for node in self.servers:
+            listening[node.name] = (f"{node.address}:{self._port('hbase_regionserver_port')}",)
+        return listening
+
+    def durability(self) -> dict[str, str | int | bool]:
+        """With HDFS a write is in the memory of so many DataNodes as there are copies; with hsync on disk."""
+        properties = self._value("hbase_settings", {})
+        known: dict[str, str | int | bool] = {"hbase.storage": "hdfs" if self.on_hdfs else "local"}
+        if self.on_hdfs:
+            known["hdfs.replication"] = int(self._value("hdfs_replication", 3))
+        known["hbase.wal.hsync"] = str(properties.get("hbase.wal.hsync", False)).lower() == "true"
+        known["hbase.wal.provider"] = str(properties.get("hbase.wal.provider", "default"))
+        return known
+
+    def live_servers(self) -> tuple[str, ...]:
+        """Nodes whose region servers hold a session in ZooKeeper. DeployError when that does not answer."""
+        with self._zookeeper() as zookeeper:
+            return self._live(zookeeper)
+
+    def _live(self, zookeeper: KazooClient) -> tuple[str, ...]:
+        try:
+            return tuple(sorted(self._node_name(child) for child in zookeeper.get_children(ZNODE_SERVERS)))
+        except NoNodeError:
+            return ()
+
+    def _node_name(self, server: str) -> str:
+        """``127.0.0.11,16020,1700000000000`` -> ``node1``; a stranger keeps its own name."""
+        address = server.partition(",")[0]
+        return next((node.name for node in self.servers if node.address == address), server)
+
+    @contextlib.contextmanager
+    def _zookeeper(self, timeout_s: float = CONNECT_S) -> Iterator[KazooClient]:
+        endpoint = f"{self._master.address}:{self._port('zookeeper_port')}"
+        client = KazooClient(hosts=endpoint, logger=_quiet, read_only=True)
+        try:
+            client.start(timeout=timeout_s)
+            yield client
+        except (KazooException, KazooTimeoutError) as error:
+            what = f"ZooKeeper does not answer on {endpoint}"
+            raise DeployError(what, node=self._master.name, hint="deploy first: strata deploy") from error
+        finally:
+            client.stop()
+            client.close()
+
+    def wait_ready(self, timeout_s: float = 120.0) -> None:
+        """All region servers alive, a master, the meta table assigned, then a put and a get."""
+        deadline = time.monotonic() + timeout_s
+        with self._zookeeper(timeout_s) as zookeeper:
+            while missing := self._missing(zookeeper):
+                if time.monotonic() >= deadline:
+                    raise DeployError(
+                        f"HBase is not ready after {timeout_s:.0f} s: no {missing}",
+                        node=self._master.name,
+                        hint="read the logs of the nodes, then deploy again",
+                    )
+                time.sleep(POLL_S)
+        self._probe(max(deadline - time.monotonic(), 30.0))
+
+    def _missing(self, zookeeper: KazooClient) -> str:
+        """What is not there yet; empty when all is."""
+        dead = {node.name for node in self.servers} - set(self._live(zookeeper))
+        if dead:
+            return f"live region server on {', '.join(sorted(dead))}"
+        if not zookeeper.exists(ZNODE_MASTER):
+            return "active master"
+        return "" if zookeeper.exists(ZNODE_META) else "meta table"
+
+    def _probe(self, timeout_s: float) -> None:
+        """Writes, reads and deletes one row by the client's own admin program."""
+        properties = [part for key, value in self.settings().items() for part in ("-p", f"{key}={value}")]
+        command = [str(self._admin), self.binding, "probe", *properties]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
+        except OSError as error:
+            what = f"the client cannot be started ({self._admin}: {error.strerror})"
+            raise DeployError(what, hint="build it first: make build") from error
+        except subprocess.TimeoutExpired as error:
+            what = f"HBase answers no put and get within {timeout_s:.0f} s"
+            raise DeployError(what, node=self._master.name) from error
+        if done.returncode != 0:
+            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+            raise DeployError(f"HBase refuses a put and get: {said}", node=self._master.name)
+
+    @contextlib.contextmanager
+    def watch_servers(self, lost: Callable[[str], None]) -> Iterator[None]:
+        """Calls ``lost(node)`` from ZooKeeper's thread; a dead server is seen when its session ends (6 s)."""
+        seen: set[str] = set()
+        guard = threading.Lock()
+
+        def changed(children: list[str]) -> None:
+            with guard:
+                gone = seen - set(children)
+                seen.clear()
+                seen.update(children)
+            for server in sorted(gone):
+                lost(self._node_name(server))
+
+        with self._zookeeper() as zookeeper:
+            zookeeper.ChildrenWatch(ZNODE_SERVERS, changed)
+            yield

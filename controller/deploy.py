@@ -1,0 +1,205 @@
+"""Deploys a database cluster with its agents, and takes it down: certificates, playbook, readiness."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.databases.base import Database
+from controller.databases.hbase import HBase
+from controller.databases.hbase_settings import role_variables
+from controller.errors import ConfigError, DeployError
+from controller.inventory import Inventory, load_inventory
+from controller.pki import ensure_pki
+from controller.playbook import Progress, run_playbook
+
+__all__ = ["DeployOutcome", "deploy", "destroy", "load_inventory", "read_deployment"]
+
+REPO = Path(__file__).resolve().parent.parent
+CACHE = Path.home() / ".cache" / "stratabench"
+DEPLOYMENT = "deployment.json"
+READY_S = 150.0
+# Below this not even certificates and Ansible's own files fit; what the nodes need is asked of the nodes.
+CONTROLLER_FREE_MB = 20
+
+
+@dataclass(frozen=True)
+class DeployOutcome:
+    """``changed``: tasks that changed something; ``seconds``: wall-clock; ``nodes``: names, all roles."""
+
+    changed: int
+    seconds: float
+    nodes: tuple[str, ...]
+
+
+def deploy(
+    inventory: Inventory,
+    settings: Mapping[str, Any],
+    *,
+    state_dir: Path,
+    progress: Progress,
+    database: Database | None = None,
+) -> DeployOutcome:
+    """Brings the cluster to what is wanted and returns when it serves; a second time changes nothing.
+
+    ConfigError for settings that do not fit, DeployError for everything that fails on the way.
+    """
+    begin = time.monotonic()
+    variables = role_variables(settings)
+    wanted = _deployment(inventory, variables)
+    with _locked(state_dir), _storage_errors(state_dir):
+        _require_same_shape(state_dir, wanted)
+        (state_dir / DEPLOYMENT).write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+        ensure_pki(state_dir / "pki", {node.name: node.address for node in inventory.nodes})
+        extra = _controller_variables(state_dir) | variables
+        changed = run_playbook(
+            "site",
+            inventory,
+            extra,
+            verb="deploy",
+            state_dir=state_dir,
+            progress=progress,
+            limit=wanted["nodes"],
+        )
+        progress("deploy: waiting until the database answers")
+        _await_ready(database or HBase(inventory, settings), inventory, extra, state_dir, wanted["nodes"])
+    return DeployOutcome(changed, time.monotonic() - begin, tuple(wanted["nodes"]))
+
+
+def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress) -> DeployOutcome:
+    """Ends every process of the deployment and removes its disks and files; the jar cache stays.
+
+    Works from any state, also when there is nothing to take down. DeployError when something stays.
+    """
+    begin = time.monotonic()
+    with _locked(state_dir), _storage_errors(state_dir):
+        changed = run_playbook(
+            "teardown",
+            inventory,
+            _controller_variables(state_dir),
+            verb="destroy",
+            state_dir=state_dir,
+            progress=progress,
+        )
+        shutil.rmtree(state_dir)
+    return DeployOutcome(changed, time.monotonic() - begin, tuple(node.name for node in inventory.nodes))
+
+
+def read_deployment(state_dir: Path) -> dict[str, Any] | None:
+    """What was deployed last with this state folder (``nodes``, ``regionservers``, ``storage``), or None."""
+    try:
+        found: dict[str, Any] = json.loads((state_dir / DEPLOYMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _deployment(inventory: Inventory, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The shape of the cluster: what cannot be changed without losing data."""
+    available = inventory.database_nodes
+    count = variables.get("hbase_regionserver_count", len(available))
+    if count > len(available):
+        raise ConfigError(f"{count} region servers are asked for, the inventory has {len(available)}")
+    servers = [node.name for node in available[:count]]
+    storage = variables.get("hbase_storage", inventory.master.variables.get("hbase_storage", "hdfs"))
+    replication = variables.get("hdfs_replication", inventory.master.variables.get("hdfs_replication", 3))
+    if storage == "hdfs" and int(replication) > count:
+        raise ConfigError(
+            f"{replication} copies of each block need as many DataNodes, {count} are deployed",
+            hint=f"--set hdfs.replication={count}",
+        )
+    unused = {node.name for node in available[count:]}
+    nodes = [node.name for node in inventory.nodes if node.name not in unused]
+    return {"inventory": str(inventory.path), "storage": storage, "regionservers": servers, "nodes": nodes}
+
+
+def _require_same_shape(state_dir: Path, wanted: Mapping[str, Any]) -> None:
+    """Servers that are no longer wanted would go on running, and their data would be lost unnoticed."""
+    found = read_deployment(state_dir)
+    if found is None:
+        return
+    if found["inventory"] != wanted["inventory"]:
+        problem = f"another inventory ({found['inventory']})"
+    elif found["storage"] != wanted["storage"]:
+        problem = f"storage {found['storage']}"
+    elif not set(found["regionservers"]) <= set(wanted["regionservers"]):
+        problem = f"more region servers ({', '.join(found['regionservers'])})"
+    else:
+        return
+    raise DeployError(
+        f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy"
+    )
+
+
+def _controller_variables(state_dir: Path) -> dict[str, Any]:
+    """What the roles must know of this machine."""
+    return {
+        "strata_state_dir": str(state_dir.resolve()),
+        "strata_repo": str(REPO),
+        "strata_python": sys.executable,
+        "strata_cache": str(CACHE),
+    }
+
+
+def _await_ready(
+    database: Database, inventory: Inventory, extra: Mapping[str, Any], state_dir: Path, nodes: list[str]
+) -> None:
+    """When the database does not come up, the nodes are asked again: a dead daemon says more than a timeout."""
+    try:
+        database.wait_ready(READY_S)
+    except DeployError:
+        run_playbook(
+            "site",
+            inventory,
+            extra,
+            verb="deploy",
+            state_dir=state_dir,
+            progress=lambda _: None,
+            limit=nodes,
+            tags="ready",
+        )
+        raise
+
+
+@contextlib.contextmanager
+def _locked(state_dir: Path) -> Iterator[None]:
+    """One deployment at a time in one state folder; the folder itself carries the lock."""
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise DeployError(f"the state folder {state_dir} cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise DeployError(
+            f"another deploy or destroy works in {state_dir}", hint="wait until it has ended"
+        ) from error
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _storage_errors(state_dir: Path) -> Iterator[None]:
+    """A full or unwritable state folder is the user's to mend, not a fault of the program."""
+    free_mb = shutil.disk_usage(state_dir).free // (1024 * 1024)
+    if free_mb < CONTROLLER_FREE_MB:
+        raise DeployError(
+            f"disk full: {free_mb} MiB are free at {state_dir}", hint="make room, then deploy again"
+        )
+    try:
+        yield
+    except OSError as error:
+        raise DeployError(
+            f"the state folder {state_dir} cannot be used: {error}", hint="check space and rights"
+        ) from error

@@ -1,0 +1,173 @@
+"""Experiments: what a user writes. Validated strictly; an unknown key is an error that names the nearest known one."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from controller.errors import ConfigError
+
+PRESETS = Path(__file__).parent / "presets"
+WORKLOADS = Path(__file__).parent.parent / "ycsb-fork" / "workloads"
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
+Scalar = str | int | float | bool
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatabaseSpec(_Strict):
+    """The database under test and how it is deployed."""
+
+    name: Literal["hbase"]
+    settings: dict[str, Any] = {}
+
+
+class PhaseSpec(_Strict):
+    """How one phase (load or run) of a workload is driven; numbers are totals over all clients."""
+
+    threads: int = Field(default=4, ge=1, le=100_000)
+    target_ops_per_s: float | None = Field(default=None, gt=0, le=1e8)
+    warmup_operations: int = Field(default=0, ge=0)
+    before: tuple[Literal["flush", "evict_page_cache"], ...] = ()
+    properties: dict[str, Scalar] = {}
+
+
+class WorkloadSpec(_Strict):
+    """One workload: a YCSB property file, what is changed in it, and its two phases."""
+
+    name: Name
+    workload: str
+    properties: dict[str, Scalar] = {}
+    load: PhaseSpec | None = PhaseSpec()
+    run: PhaseSpec | None = PhaseSpec()
+
+
+class Experiment(_Strict):
+    """The whole experiment."""
+
+    name: Name
+    description: str = ""
+    database: DatabaseSpec
+    tracing: Literal["required", "preferred", "off"] = "preferred"
+    bucket_ms: int = Field(default=1000, ge=1, le=3_600_000)
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    error_bound: float = Field(default=0.0, ge=0, le=1)
+    io_csv: bool = True
+    operation_log: bool = True
+    deadline_s: int = Field(default=3600, ge=1)
+    workloads: tuple[WorkloadSpec, ...] = Field(min_length=1)
+
+
+def load_experiment(name: str, settings: list[str]) -> tuple[Experiment, str]:
+    """An experiment by file or preset name with ``--set`` applied; returns it and its YAML. Raises ConfigError."""
+    path = _find(name)
+    try:
+        raw = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: an experiment is a mapping, this is {type(raw).__name__}")
+    for setting in settings:
+        _apply(raw, setting)
+    return validate_experiment(raw, str(path)), yaml.safe_dump(raw, sort_keys=False)
+
+
+def validate_experiment(raw: dict[str, Any], where: str) -> Experiment:
+    """Checks the parsed YAML. Raises ConfigError with one line per mistake."""
+    try:
+        experiment = Experiment.model_validate(raw)
+    except ValidationError as error:
+        lines = [_explain(dict(detail)) for detail in error.errors()]
+        raise ConfigError(f"{where}: " + "; ".join(lines), hint="docs/experiments.md lists every key") from error
+    names = [workload.name for workload in experiment.workloads]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ConfigError(f"{where}: workloads: the name {sorted(twice)[0]!r} is used twice")
+    return experiment
+
+
+def preset_names() -> list[str]:
+    """The ready experiments."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
+def _find(name: str) -> Path:
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or "/" in name:
+        if not path.is_file():
+            raise ConfigError(f"no experiment file {name}")
+        return path
+    preset = PRESETS / f"{name}.yaml"
+    if not preset.is_file():
+        raise ConfigError(f"no preset {name!r}{_nearest(name, preset_names())}", hint="give a preset or a .yaml file")
+    return preset
+
+
+def _apply(raw: dict[str, Any], setting: str) -> None:
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {setting!r}: expected key=value")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {key}: not a YAML value: {text!r}") from error
+    if key.split(".")[0] not in Experiment.model_fields:  # then it is one of the database, or its plan refuses it
+        raw.setdefault("database", {}).setdefault("settings", {})[key] = value
+        return
+    *parents, last = key.split(".")
+    node: Any = raw
+    for word in parents:
+        node = _step(node, word, key)
+    if isinstance(node, list):
+        raise ConfigError(f"--set {key}: {last!r} would replace a whole list item; name a member of it")
+    node[last] = value
+
+
+def _step(node: Any, word: str, key: str) -> Any:
+    if isinstance(node, list):
+        for item in node:
+            if isinstance(item, dict) and item.get("name") == word:
+                return item
+        names = [str(item.get("name")) for item in node if isinstance(item, dict)]
+        raise ConfigError(f"--set {key}: nothing is called {word!r}{_nearest(word, names)}")
+    child = node.setdefault(word, {})
+    if not isinstance(child, dict | list):
+        raise ConfigError(f"--set {key}: {word!r} is a value and has no members")
+    return child
+
+
+def _explain(detail: dict[str, Any]) -> str:
+    place = detail["loc"]
+    dotted = ".".join(str(word) for word in place)
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key {dotted!r}{_nearest(str(place[-1]), _known_keys(place[:-1]))}"
+    if detail["type"] == "missing":
+        return f"missing key {dotted!r}"
+    return f"{dotted}: {detail['msg'][0].lower()}{detail['msg'][1:]}, got {detail['input']!r}"
+
+
+def _known_keys(place: tuple[Any, ...]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {
+        "database": DatabaseSpec,
+        "workloads": WorkloadSpec,
+        "load": PhaseSpec,
+        "run": PhaseSpec,
+    }
+    model: type[BaseModel] = Experiment
+    for word in place:
+        model = models.get(str(word), model)
+    return list(model.model_fields)
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" (did you mean {near[0]!r}?)" if near else f" (known: {', '.join(known)})" if known else ""

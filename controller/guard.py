@@ -1,0 +1,68 @@
+"""A run must end in order even when its controller is killed: a guard process outlives it and cleans up.
+
+``strata run`` forks: the child does the work, the parent waits. When the child is killed (out of memory, `kill -9`),
+the parent takes over with ``recover``. When the parent is killed, the kernel sends the child TERM (prctl(2),
+PR_SET_PDEATHSIG), which ends the run like any other interruption.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+Announce = Callable[[Path], None]
+
+
+def guarded(work: Callable[[Announce], int], recover: Callable[[Path | None, str], int]) -> int:
+    """Exit code of ``work(announce)``, run in a child process, or of ``recover(run_folder, why)`` if it was killed.
+
+    ``work`` calls ``announce`` with the run's folder as soon as there is one."""
+    reading, writing = os.pipe()
+    guard = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os._exit(_work(work, writing, guard))
+    os.close(writing)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A terminal's Ctrl-C reaches the child by itself; TERM and HUP are sent to the guard only.
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else lambda n, _: _forward(child, n))
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        folder = pipe.read().strip()
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return recover(Path(folder) if folder else None, f"the controller was killed ({name})")
+    return os.WEXITSTATUS(status)
+
+
+def _work(work: Callable[[Announce], int], writing: int, guard: int) -> int:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != guard:  # it died before prctl
+        return 130
+
+    def announce(folder: Path) -> None:
+        os.write(writing, f"{folder}\n".encode())
+        os.close(writing)
+
+    try:
+        return work(announce)
+    except BaseException:
+        traceback.print_exc()
+        return 4
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _forward(child: int, number: int) -> None:
+    try:
+        os.kill(child, number)
+    except ProcessLookupError:
+        return

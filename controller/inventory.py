@@ -1,0 +1,156 @@
+"""Which nodes there are, as Ansible understands the inventory."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from controller.errors import ConfigError
+
+MASTER_GROUP = "hbase_master"
+DATABASE_GROUP = "hbase_regionserver"
+CLIENT_GROUP = "clients"
+Role = Literal["master", "database", "client"]
+ROLES: dict[str, Role] = {MASTER_GROUP: "master", DATABASE_GROUP: "database", CLIENT_GROUP: "client"}
+DEFAULT_AGENT_PORT = 7420
+REQUIRED_GROUPS = (MASTER_GROUP, DATABASE_GROUP, CLIENT_GROUP)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host of the inventory. ``address`` is the literal that its servers listen on."""
+
+    name: str
+    address: str
+    groups: frozenset[str]
+    variables: Mapping[str, Any]
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """What the node does in a run."""
+        return tuple(role for group, role in ROLES.items() if group in self.groups)
+
+    @property
+    def agent_port(self) -> int:
+        """Where the node's agent listens."""
+        return int(self.variables.get("agent_port", DEFAULT_AGENT_PORT))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the node is this machine, without ssh."""
+        return self.variables.get("ansible_connection") == "local"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """``path`` as given; ``nodes`` in the inventory's order."""
+
+    path: Path
+    nodes: tuple[Node, ...]
+
+    def in_group(self, group: str) -> tuple[Node, ...]:
+        """The group's nodes, in the inventory's order."""
+        return tuple(node for node in self.nodes if group in node.groups)
+
+    @property
+    def name(self) -> str:
+        """What its state is kept under: the name of its folder, or of its file without the ending."""
+        return self.path.stem
+
+    @property
+    def master(self) -> Node:
+        """The node of ZooKeeper, NameNode and HBase master."""
+        return self.in_group(MASTER_GROUP)[0]
+
+    @property
+    def database_nodes(self) -> tuple[Node, ...]:
+        return self.in_group(DATABASE_GROUP)
+
+    @property
+    def clients(self) -> tuple[Node, ...]:
+        return self.in_group(CLIENT_GROUP)
+
+    def node(self, name: str) -> Node:
+        """The node with this name; ConfigError when there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise ConfigError(f"no node {name!r} in inventory {self.path}", hint=f"nodes: {self._names()}")
+
+    def _names(self) -> str:
+        return ", ".join(node.name for node in self.nodes)
+
+
+def load_inventory(path: Path | str) -> Inventory:
+    """Reads an inventory file or folder (then its ``hosts.yml``). ConfigError when it cannot be used."""
+    given = Path(path)
+    source = given / "hosts.yml" if (given / "hosts.yml").is_file() else given
+    if not source.exists():
+        raise ConfigError(f"no inventory at {given}", hint="give a file or folder with -i, such as inventories/local")
+    listing = _ask_ansible(source)
+    groups = {name: _members(listing, name) for name in listing if name != "_meta"}
+    variables = listing.get("_meta", {}).get("hostvars", {})
+    names = list(dict.fromkeys(name for group in (*REQUIRED_GROUPS, "all") for name in groups.get(group, ())))
+    for group in REQUIRED_GROUPS:
+        if not groups.get(group):
+            raise ConfigError(f"inventory {given}: group {group} is missing or empty", hint=_groups_hint())
+    nodes = tuple(_node(name, groups, variables.get(name, {}), given) for name in names)
+    _require_distinct_addresses(nodes, given)
+    return Inventory(given.resolve(), nodes)
+
+
+def _groups_hint() -> str:
+    return f"it needs the groups {', '.join(REQUIRED_GROUPS)}; see inventories/local/hosts.yml"
+
+
+def _ask_ansible(source: Path) -> dict[str, Any]:
+    program = Path(sys.executable).with_name("ansible-inventory")
+    command = [str(program) if program.exists() else "ansible-inventory", "-i", str(source), "--list"]
+    # A file that is no inventory must be an error and not a host with a strange name.
+    strict = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_INVENTORY_ENABLED": "yaml,ini"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | strict)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()
+        raise ConfigError(f"inventory {source} cannot be read: {lines[0] if lines else 'unknown error'}")
+    listing: dict[str, Any] = json.loads(done.stdout)
+    return listing
+
+
+def _members(listing: dict[str, Any], group: str) -> list[str]:
+    """The hosts of a group and of its children."""
+    entry = listing.get(group, {})
+    names = list(entry.get("hosts", ()))
+    for child in entry.get("children", ()):
+        names += _members(listing, child)
+    return list(dict.fromkeys(names))
+
+
+def _node(name: str, groups: dict[str, list[str]], variables: dict[str, Any], path: Path) -> Node:
+    address = variables.get("strata_address")
+    try:
+        ipaddress.ip_address(str(address))
+    except ValueError as error:
+        what = "strata_address is missing" if address is None else f"{address!r} is not an IP address"
+        raise ConfigError(
+            f"inventory {path}: {what}", node=name, hint="strata_address is an address literal of the node"
+        ) from error
+    mine = frozenset(group for group, members in groups.items() if name in members)
+    return Node(name, str(address), mine, variables)
+
+
+def _require_distinct_addresses(nodes: tuple[Node, ...], path: Path) -> None:
+    seen: dict[str, str] = {}
+    for node in nodes:
+        if node.address in seen:
+            raise ConfigError(
+                f"inventory {path}: {node.address} is also the address of {seen[node.address]}",
+                node=node.name,
+            )
+        seen[node.address] = node.name

@@ -1,0 +1,67 @@
+"""The line that is on the screen while a phase runs: done, rate, p99, errors, I/O and lost events, time left."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import TracebackType
+
+from controller.fleet import Fleet
+from controller.plan import Plan, PlannedPhase
+from controller.progress import Progress
+
+_EVERY_S = 1.0
+
+
+class PhaseProgress:
+    """Prints from entering to leaving; then one line with the phase's totals."""
+
+    def __init__(self, plan: Plan, phase: PlannedPhase, fleet: Fleet, progress: Progress) -> None:
+        self._phase = phase
+        self._fleet = fleet
+        self._progress = progress
+        self._traced = [traced.node for traced in plan.trace.nodes]
+        self._place = f"{plan.phases.index(phase) + 1}/{len(plan.phases)} {phase.name}"
+        self._task: asyncio.Task[None] | None = None
+        self._started = 0.0
+
+    def __enter__(self) -> PhaseProgress:
+        self._started = time.monotonic()
+        self._task = asyncio.create_task(self._tick())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._progress.line(self.text())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self._progress.status(self.text())
+
+    def text(self) -> str:
+        """The line as it would be now."""
+        clients = [self._fleet.status.get((shard.client, self._phase.name), {}) for shard in self._phase.shards]
+        planned = sum(shard.operations for shard in self._phase.shards)
+        done = sum(int(status.get("operations") or 0) for status in clients)
+        rate = sum(float(status.get("ops_per_s") or 0) for status in clients)
+        errors = sum(int(status.get("errors") or 0) for status in clients)
+        # Clients cannot be merged from their percentiles: the largest is shown, and called so.
+        p99s = [float(status["p99_us"]) for status in clients if status.get("p99_us") is not None]
+        parts = [
+            f"{self._place} {100 * done // planned:3d} %",
+            f"{rate:,.0f} ops/s",
+            f"p99 <= {max(p99s) / 1000:.1f} ms" if p99s else "p99 -",
+            f"errors {errors}",
+            *(self._io(node) for node in self._traced if (node, "tracer") in self._fleet.status),
+        ]
+        if done < planned and rate > 0:
+            parts.append(f"ETA {(planned - done) / rate:.0f} s")
+        return "  ".join(parts)
+
+    def _io(self, node: str) -> str:
+        status = self._fleet.status[node, "tracer"]
+        return f"{node} {status.get('completions', 0):,} I/O ({status.get('dropped', 0)} lost)"

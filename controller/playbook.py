@@ -1,0 +1,168 @@
+"""Runs one of our playbooks by ansible-runner: events become progress lines, failures one DeployError."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+
+from controller.errors import DeployError
+from controller.inventory import Inventory
+
+ANSIBLE_DIR = Path(__file__).resolve().parent.parent / "ansible"
+Progress = Callable[[str], None]
+
+# What the last line of a long message is cut to; the log holds all of it.
+MESSAGE_CHARS = 1500
+
+
+@dataclass
+class Events:
+    """What ansible-runner tells while a playbook runs."""
+
+    verb: str
+    progress: Progress
+    changed: int = 0
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __call__(self, event: Mapping[str, Any]) -> bool:
+        """One event; True keeps it in the runner's record."""
+        kind = str(event.get("event", ""))
+        data = event.get("event_data", {})
+        node, task = str(data.get("host", "")), str(data.get("task", ""))
+        result = data.get("res") or {}
+        if kind == "runner_on_ok" and result.get("changed"):
+            self.changed += 1
+            self.progress(f"{self.verb}: {node}: {task[:1].lower()}{task[1:]}")
+        elif kind == "runner_on_failed" and not data.get("ignore_errors"):
+            self.failures.append((node, task, message_of(result)))
+        elif kind == "runner_on_unreachable":
+            self.failures.append((node, "reach the node", f"unreachable: {message_of(result)}"))
+        return True
+
+
+def message_of(result: Mapping[str, Any]) -> str:
+    """What went wrong, from a task's result: our scripts write one message to standard error."""
+    if "argument_errors" in result:
+        return "; ".join(str(error) for error in result["argument_errors"])
+    stderr = str(result.get("stderr") or "").strip()
+    text = (
+        stderr
+        or str(result.get("msg") or "").strip()
+        or str(result.get("stdout") or "").strip()
+        or "no message"
+    )
+    return text[-MESSAGE_CHARS:]
+
+
+def run_playbook(
+    name: str,
+    inventory: Inventory,
+    variables: Mapping[str, Any],
+    *,
+    verb: str,
+    state_dir: Path,
+    progress: Progress,
+    limit: Sequence[str] = (),
+    tags: str | None = None,
+) -> int:
+    """Runs ``ansible/playbooks/NAME.yml``; returns how many tasks changed something, or DeployError."""
+    events = Events(verb, progress)
+    private = state_dir / "ansible"
+    log = state_dir / f"{verb}.log"
+    shutil.rmtree(private, ignore_errors=True)
+    private.mkdir(parents=True)
+    hosts = inventory.path / "hosts.yml" if inventory.path.is_dir() else inventory.path
+    try:
+        with _signals_restored():
+            outcome = ansible_runner.run(
+                private_data_dir=str(private),
+                project_dir=str(ANSIBLE_DIR / "playbooks"),
+                playbook=f"{name}.yml",
+                inventory=str(hosts),
+                extravars=dict(variables),
+                limit=",".join(limit) or None,
+                tags=tags,
+                envvars=_environment(),
+                event_handler=events,
+                quiet=True,
+                suppress_env_files=True,
+                ident="run",
+                rotate_artifacts=1,
+            )
+        _keep_log(private / "artifacts" / "run" / "stdout", log)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+    if outcome.status == "canceled":
+        raise KeyboardInterrupt
+    if events.failures or outcome.status != "successful":
+        raise _error(verb, events, str(outcome.status), log)
+    return events.changed
+
+
+@contextlib.contextmanager
+def _signals_restored() -> Iterator[None]:
+    """ansible-runner takes SIGINT and SIGTERM over to cancel its playbook, and keeps them."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _environment() -> dict[str, str]:
+    """Ansible's programs lie beside our Python; the user's own Ansible configuration may not interfere."""
+    return {
+        "ANSIBLE_CONFIG": str(ANSIBLE_DIR / "ansible.cfg"),
+        "ANSIBLE_FORCE_COLOR": "false",
+        "ANSIBLE_NOCOLOR": "true",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _keep_log(stdout: Path, log: Path) -> None:
+    if stdout.exists():
+        text = stdout.read_text(encoding="utf-8", errors="replace")
+        log.write_text(re.sub(r"\x1b\[[0-9;]*m", "", text), encoding="utf-8")
+
+
+def _error(verb: str, events: Events, status: str, log: Path) -> DeployError:
+    """One error for the first failure; further nodes are named, their messages are in the log."""
+    if not events.failures:
+        return DeployError(f"{verb} ended as {status!r} before a task failed", log=str(log), hint=RETRY_HINT)
+    node, task, message = events.failures[0]
+    others = sorted({other for other, _, _ in events.failures[1:]} - {node})
+    also = f" (also on {', '.join(others)})" if others else ""
+    return DeployError(
+        f"{task[:1].lower()}{task[1:]}{also}: {message}", node=node, log=str(log), hint=_hint(message)
+    )
+
+
+RETRY_HINT = "read the log, mend the cause, and deploy again: what is done already stays"
+
+
+def _hint(message: str) -> str:
+    hints = {
+        "unreachable": "check that the node is up and that ssh reaches it, then deploy again",
+        "uses it": "end that process or change the port in the inventory, then deploy again",
+        "disk full": "make room, or move the state folder, then deploy again",
+        "No space left": "make room, or move the state folder, then deploy again",
+        "is not an address of this node": "correct strata_address in the inventory",
+        "could not be fetched": "check the connection to the Maven repository, then deploy again",
+        "install ": "install what is missing, then deploy again",
+    }
+    return next((hint for mark, hint in hints.items() if mark in message), RETRY_HINT)

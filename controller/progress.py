@@ -1,0 +1,41 @@
+"""Progress on stderr: one line that renews itself on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+_PLAIN_EVERY_S = 5.0
+
+
+class Progress:
+    """``line`` is kept on the screen; ``status`` is replaced by the next one (elsewhere: printed now and then)."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._started = time.monotonic()
+        self._last_plain = 0.0
+
+    def line(self, text: str) -> None:
+        """A line of the run's story, with the time since the start."""
+        self._write(f"{self._clock()} {text}", end="\n")
+
+    def status(self, text: str) -> None:
+        """What happens right now."""
+        now = time.monotonic()
+        if self._terminal:
+            self._write(f"{self._clock()} {text}", end="")
+        elif now - self._last_plain >= _PLAIN_EVERY_S:
+            self._last_plain = now
+            self._write(f"{self._clock()} {text}", end="\n")
+
+    def _clock(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        return f"[{minutes:02}:{seconds:02}]"
+
+    def _write(self, text: str, end: str) -> None:
+        clear = "\r\x1b[2K" if self._terminal else ""
+        self._stream.write(f"{clear}{text}{end}")
+        self._stream.flush()

@@ -1,0 +1,184 @@
+"""One run from the plan to the verdict: deploy, measure, take down, join, judge, report.
+
+The order of the end is fixed: whatever failed, the nodes are cleaned first, then the data that exist are joined and
+judged, and the manifest says what can be trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from viz.report import write_report
+
+from controller import deploy, provenance
+from controller.client import Certificates
+from controller.databases import make_database
+from controller.databases.base import Database
+from controller.errors import DataError, InterruptedRunError, RunError, StrataError
+from controller.fleet import Fleet
+from controller.inventory import Inventory
+from controller.phases import Measurement
+from controller.pki import CONTROLLER, identity
+from controller.plan import Plan
+from controller.progress import Progress
+from controller.results.finish import finish
+from controller.results.store import RunStore, write_atomically
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the user asked for, resolved."""
+
+    plan: Plan
+    experiment_yaml: str
+    inventory: Inventory
+    state_dir: Path
+    output: Path
+    keep: bool = False
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a run ended: its manifest says the rest. ``error`` is what ended it early, or what its data lack."""
+
+    store: RunStore
+    error: StrataError | None
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the error's."""
+        return self.error.exit_code if self.error else 0
+
+
+def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None]) -> Verdict:
+    """Does the whole run. ``announce`` is told the results folder as soon as it exists. Raises StrataError only
+    before there is one (a full disk, say); afterwards every failure is in the verdict."""
+    store = RunStore.create(request.output, request.plan.experiment)
+    write_atomically(store.path / "experiment.yaml", request.experiment_yaml)
+    write_atomically(store.path / "plan.json", request.plan.model_dump_json(indent=1))
+    started_unix_ns = time.time_ns()
+    base = {"run_id": store.run_id, "experiment": request.plan.experiment, "started_unix_ns": started_unix_ns}
+    store.write_manifest({**base, "status": "failed", "reasons": ["the run has not ended"], "tags": request.tags})
+    announce(store.path)
+    was_deployed = deploy.read_deployment(request.state_dir) is not None
+    database = make_database(request.plan.database.name, request.inventory, request.plan.database.settings)
+    error: StrataError | None = None
+    facts: dict[str, Any] = {}
+    try:
+        settings = request.plan.database.settings
+        deploy.deploy(request.inventory, settings, state_dir=request.state_dir, progress=progress.line)
+        progress.line(f"{database.name} {database.version} serves on {len(database.live_servers())} servers")
+        facts = asyncio.run(_measure(request, database, store, progress))
+    except StrataError as failure:
+        error = failure
+    except KeyboardInterrupt:
+        error = InterruptedRunError("interrupted before the measurement began")
+    return _finish(request, database, store, progress, error, facts, down=not (request.keep or was_deployed))
+
+
+def recover(request: RunRequest, folder: Path, why: str, progress: Progress) -> Verdict:
+    """Ends a run whose controller was killed: fetches what the agents still have, cleans up, judges."""
+    store = RunStore.open(folder)
+    database = make_database(request.plan.database.name, request.inventory, request.plan.database.settings)
+    progress.line(f"{why}; collecting what there is")
+    facts = asyncio.run(_collect_after(request, database, store, progress))
+    down = not request.keep
+    return _finish(request, database, store, progress, RunError(why), facts, down=down)
+
+
+async def _measure(request: RunRequest, database: Database, store: RunStore, progress: Progress) -> dict[str, Any]:
+    fleet = _fleet(request)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: fleet.fail(InterruptedRunError("interrupted")))
+    measurement = Measurement(request.plan, fleet, database, store, progress)
+
+    def server_lost(server: str) -> None:
+        error = RunError(f"{database.name}: the server {server} is gone", hint="see the server's log on its node")
+        loop.call_soon_threadsafe(fleet.fail, error)
+
+    try:
+        await fleet.unless_failed(measurement.prepare())
+        with database.watch_servers(server_lost):
+            await measurement.run()
+    finally:
+        await fleet.close()
+        _note(store, measurement)
+    return measurement.facts
+
+
+async def _collect_after(
+    request: RunRequest, database: Database, store: RunStore, progress: Progress
+) -> dict[str, Any]:
+    fleet = _fleet(request)
+    measurement = Measurement(request.plan, fleet, database, store, progress)
+    try:
+        await measurement.adopt()
+    except StrataError as error:
+        progress.line(f"not collected: {error}")
+    finally:
+        await fleet.close()
+        _note(store, measurement)
+    return measurement.facts
+
+
+def _fleet(request: RunRequest) -> Fleet:
+    pki = identity(request.state_dir / "pki", CONTROLLER)
+    addresses = {
+        node.name: f"{node.address}:{request.inventory.node(node.name).agent_port}" for node in request.plan.agents
+    }
+    return Fleet(addresses, Certificates(pki.ca, pki.certificate, pki.key))
+
+
+def _note(store: RunStore, measurement: Measurement) -> None:
+    store.update_manifest(tracing=measurement.tracing, measured_phases=measurement.measured_phases)
+
+
+def _finish(
+    request: RunRequest,
+    database: Database,
+    store: RunStore,
+    progress: Progress,
+    error: StrataError | None,
+    facts: dict[str, Any],
+    *,
+    down: bool,
+) -> Verdict:
+    reasons = [str(error).splitlines()[0]] if error else []
+    if down:
+        try:
+            deploy.destroy(request.inventory, state_dir=request.state_dir, progress=progress.line)
+        except StrataError as failure:
+            error = error or failure
+            reasons.append(f"not taken down: {failure}")
+    store.update_manifest(
+        ended_unix_ns=time.time_ns(),
+        versions=provenance.versions(database, facts),
+        git_revision=provenance.git_revision(),
+        durability=database.durability(),
+        settings=request.plan.database.settings,
+    )
+    measured = bool(store.client_phases())
+    store.update_manifest(status="complete" if error is None else "partial" if measured else "failed", reasons=reasons)
+    if not measured:
+        store.record_files()
+        return Verdict(store, error)
+    progress.status("joining")
+    finished = finish(store.path, io_csv=request.plan.io_csv)
+    if error is None and not finished.trusted:
+        what = next(str(finding) for finding in finished.findings if finding.severity == "error")
+        error = DataError(what, hint="see `reasons` in manifest.json; the raw files are kept")
+    progress.status("drawing the report")
+    try:
+        store.record_files([write_report(store.path)])
+    except StrataError as failure:
+        error = error or failure
+        store.update_manifest(status="partial", reasons=[*store.manifest()["reasons"], f"no report: {failure}"])
+    return Verdict(store, error)

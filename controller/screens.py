@@ -1,0 +1,151 @@
+"""What the command line shows: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from controller.doctor import Finding
+from controller.errors import StrataError
+from controller.results.store import RunStore
+from controller.runner import Verdict
+
+# Columns of the summary screen: metric of summary.csv -> heading with its unit.
+_METRICS = {
+    "count": "operations",
+    "throughput_ops_per_s": "ops/s",
+    "mean_us": "mean [ms]",
+    "p50_us": "p50 [ms]",
+    "p99_us": "p99 [ms]",
+    "p999_us": "p99.9 [ms]",
+    "errors": "errors",
+}
+
+
+def verdict(result: Verdict, form: str) -> str:
+    """The last screen of a run."""
+    if form != "table":
+        return run(result.store, form)
+    manifest = result.store.manifest()
+    lines = [f"run {result.store.run_id}: {manifest['status']}"]
+    lines += [f"  because {reason}" for reason in manifest["reasons"]]
+    lines += [_summary_table(result.store), *_tracing_lines(result.store)]
+    lines += [f"warning: {warning}" for warning in manifest.get("warnings", [])]
+    lines.append(f"results: {result.store.path}")
+    report = result.store.path / "report.html"
+    if report.exists():
+        lines.append(f"report:  {report}")
+    lines.append("next:    strata show latest")
+    return "\n".join(line for line in lines if line)
+
+
+def run(store: RunStore, form: str) -> str:
+    """A run's summary."""
+    rows = _summary(store)
+    if form == "csv":
+        return _csv(rows)
+    manifest = store.manifest()
+    if form == "json":
+        return json.dumps({"manifest": manifest, "summary": rows}, indent=1)
+    head = f"run {store.run_id} ({manifest['experiment']}): {manifest['status']}"
+    reasons = [f"  because {reason}" for reason in manifest.get("reasons", [])]
+    lines = [head, *reasons, _summary_table(store), *_tracing_lines(store), f"results: {store.path}"]
+    return "\n".join(line for line in lines if line)
+
+
+def run_list(stores: list[RunStore], form: str) -> str:
+    """All runs, oldest first."""
+    rows = []
+    for store in stores:
+        try:
+            manifest = store.manifest()
+        except StrataError as error:
+            manifest = {"experiment": store.path.parent.name, "status": f"unreadable: {error.what}"}
+        tags = " ".join(f"{key}={value}" for key, value in manifest.get("tags", {}).items())
+        status = manifest["status"]
+        rows.append({"run": store.run_id, "experiment": manifest["experiment"], "status": status, "tags": tags})
+    if form == "json":
+        return json.dumps(rows, indent=1)
+    return (
+        _csv(rows) if form == "csv" else _table(["run", "experiment", "status", "tags"], [[*r.values()] for r in rows])
+    )
+
+
+def doctor(findings: list[Finding]) -> str:
+    """What the machine can do."""
+    rows = []
+    for finding in findings:
+        state = "ok" if finding.ok else "MISSING" if finding.needed else "limited"
+        rows.append([finding.name, state, finding.detail, "" if finding.ok else finding.hint])
+    return _table(["", "", "found", "what to do"], rows)
+
+
+def _summary(store: RunStore) -> list[dict[str, str]]:
+    path = store.joined("summary.csv")
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _summary_table(store: RunStore) -> str:
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in _summary(store):
+        if ":" not in row["op"]:  # `io:...` rows are the nodes' I/O
+            cells.setdefault((row["phase"], row["op"]), {})[row["metric"]] = row["value"]
+    rows = [
+        [phase, op, *(_cell(metric, values.get(metric, "")) for metric in _METRICS)]
+        for (phase, op), values in cells.items()
+        if phase
+    ]
+    return _table(["phase", "operation", *_METRICS.values()], rows, right_from=2) if rows else ""
+
+
+def _cell(metric: str, value: str) -> str:
+    if not value:
+        return ""
+    number = float(value)
+    return f"{number / 1000:,.2f}" if metric.endswith("_us") else f"{number:,.0f}"
+
+
+def _tracing_lines(store: RunStore) -> list[str]:
+    """Per node: how many requests were traced and lost, and which layers are missing, with the reason."""
+    lines = []
+    missing: dict[str, list[str]] = {}
+    for node, trace in sorted(store.manifest().get("tracing", {}).items()):
+        if trace["state"] != "traced":
+            missing.setdefault(f"no layer is traced: {trace['reason']}", []).append(node)
+            continue
+        if "completions" in trace:
+            emitted, dropped = trace.get("emitted", 0), trace.get("dropped", 0)
+            lines.append(f"I/O of {node}: {trace['completions']:,} requests, {emitted:,} recorded, {dropped:,} lost")
+        for layer, why in trace.get("layers_missing", {}).items():
+            missing.setdefault(f"layer {layer} is missing: {why}", []).append(node)
+    return lines + [f"{', '.join(nodes)}: {text}" for text, nodes in missing.items()]
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return out.getvalue().rstrip("\n")
+
+
+def _table(headings: list[str], rows: list[list[str]], right_from: int = 99) -> str:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index >= right_from else "left", no_wrap=index >= right_from)
+    for row in rows:
+        table.add_row(*row)
+    out = io.StringIO()
+    console = Console(file=out, width=None if Console().is_terminal else 140, color_system=None)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

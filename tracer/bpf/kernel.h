@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The few kernel types and fields that the program reads, and nothing else. Offsets are filled in
+ * at load time from the running kernel's BTF, so neither building nor moving the binary to another
+ * kernel needs a vmlinux.h.
+ */
+#ifndef IOTRACE_KERNEL_H
+#define IOTRACE_KERNEL_H
+
+#include <linux/types.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block;
+
+struct inode {
+	__u16 i_mode;
+	unsigned long i_ino;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct page {
+	struct address_space *mapping;
+	unsigned long compound_head;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct iomap_dio {
+	struct kiocb *iocb;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+};
+
+struct bvec_iter {
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	__u32 bi_opf;
+	struct bvec_iter bi_iter;
+	void *bi_end_io;
+	void *bi_private;
+	struct bio_vec *bi_io_vec;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct blk_mq_hw_ctx;
+
+struct request {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	__u32 cmd_flags;
+	__u32 rq_flags;
+	unsigned int __data_len;
+	__u64 __sector;
+	struct bio *bio;
+	__u64 start_time_ns;
+};
+
+struct task_struct {
+	unsigned int flags;
+};
+
+struct pt_regs;
+
+#pragma clang attribute pop
+
+/* Values are relocated too; only the names matter. */
+enum req_flag_bits {
+	__REQ_SYNC = 11,
+	__REQ_META = 12,
+	__REQ_FUA = 17,
+	__REQ_PREFLUSH = 18,
+};
+
+enum rqf_flags {
+	__RQF_FLUSH_SEQ = 1,
+	__RQF_IO_STAT = 8,
+};
+
+/* Part of the kernel's interface to drivers, the same in all versions. */
+enum {
+	OP_MASK = 0xff,
+	OP_READ = 0,
+	OP_FLUSH = 2,
+	OP_DISCARD = 3,
+	OP_DRV_IN = 34,
+	OP_DRV_OUT = 35,
+};
+
+/* include/linux/sched.h */
+#define PF_IO_WORKER 0x00000010
+#define PF_KTHREAD 0x00200000
+
+#define S_IFMT 0170000
+#define S_IFBLK 0060000
+#define PAGE_MAPPING_FLAGS 3UL /* anonymous or movable: no file behind it */
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE /* basename() that leaves its argument alone */
+#include "device.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "say.h"
+
+#define LIST_THE_DEVICES "ls /sys/block shows the disks of this machine"
+
+static bool exists(const char *directory, const char *name, const char *file)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s/%s", directory, name, file);
+	return access(path, F_OK) == 0;
+}
+
+/* Only blk-mq disks have requests; others (zram, device mapper) hand bios on. */
+static bool has_requests(const char *name)
+{
+	return exists("/sys/block", name, "mq");
+}
+
+static bool read_id(const char *name, __u32 *id)
+{
+	char path[PATH_MAX];
+	unsigned major_number, minor_number;
+	FILE *file;
+	bool ok;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/dev", name);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	ok = fscanf(file, "%u:%u", &major_number, &minor_number) == 2;
+	fclose(file);
+	*id = major_number << 20 | minor_number;
+	return ok;
+}
+
+struct device *devices_find(struct devices *devices, __u32 id)
+{
+	for (size_t i = 0; i < devices->count; i++)
+		if (devices->list[i].id == id)
+			return &devices->list[i];
+	return NULL;
+}
+
+static struct device *append(struct devices *devices, const char *name, __u32 id)
+{
+	struct device *list = realloc(devices->list, (devices->count + 1) * sizeof(*list));
+	struct device *device;
+
+	if (!list)
+		abort();
+	devices->list = list;
+	device = &list[devices->count++];
+	*device = (struct device){.id = id};
+	snprintf(device->name, sizeof(device->name), "%s", name);
+	return device;
+}
+
+/* The name under /sys/class/block of what `spec` names, or false with the reason. */
+static bool class_name(const char *spec, char *name, const char **why)
+{
+	unsigned major_number, minor_number;
+	char path[PATH_MAX], target[PATH_MAX];
+	struct stat status;
+	int end = 0;
+	ssize_t length;
+
+	if (strchr(spec, '/')) {
+		if (stat(spec, &status) != 0) {
+			*why = strerror(errno);
+			return false;
+		}
+		if (!S_ISBLK(status.st_mode)) {
+			*why = "not a block device";
+			return false;
+		}
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(status.st_rdev), minor(status.st_rdev));
+	} else if (sscanf(spec, "%u:%u%n", &major_number, &minor_number, &end) == 2 && !spec[end]) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major_number, minor_number);
+	} else {
+		snprintf(path, sizeof(path), "/sys/class/block/%s", spec);
+	}
+	length = *spec ? readlink(path, target, sizeof(target) - 1) : -1;
+	if (length < 0) {
+		*why = "no such block device";
+		return false;
+	}
+	target[length] = 0;
+	snprintf(name, DEVICE_NAME_BYTES, "%.*s", DEVICE_NAME_BYTES - 1, basename(target));
+	return true;
+}
+
+int devices_add(struct devices *devices, const char *spec)
+{
+	char name[DEVICE_NAME_BYTES];
+	const char *why;
+	__u32 id;
+
+	if (!class_name(spec, name, &why)) {
+		complain(LIST_THE_DEVICES, why, "--device %s", spec);
+		return EXIT_USAGE;
+	}
+	if (exists("/sys/class/block", name, "partition")) {
+		complain("name the whole disk", "a partition has no requests of its own", "--device %s", spec);
+		return EXIT_USAGE;
+	}
+	if (!has_requests(name)) {
+		complain("trace the disk below it", "it hands bios on and has no requests to time", "--device %s", spec);
+		return EXIT_CANNOT_TRACE;
+	}
+	if (!read_id(name, &id)) {
+		complain(LIST_THE_DEVICES, "it has just gone", "--device %s", spec);
+		return EXIT_USAGE;
+	}
+	if (!devices_find(devices, id))
+		append(devices, name, id)->chosen = true;
+	return EXIT_OK;
+}
+
+void devices_add_all(struct devices *devices)
+{
+	DIR *directory = opendir("/sys/block");
+	struct dirent *entry;
+	__u32 id;
+
+	if (!directory)
+		return;
+	while ((entry = readdir(directory))) {
+		if (entry->d_name[0] == '.' || !has_requests(entry->d_name) || !read_id(entry->d_name, &id))
+			continue;
+		if (!devices_find(devices, id))
+			append(devices, entry->d_name, id);
+	}
+	closedir(directory);
+}
+
+/* The columns of Documentation/block/stat.rst; the last ones came with 4.18 and 5.5. */
+bool diskstats_read(const struct device *device, struct diskstats *stats)
+{
+	char path[PATH_MAX];
+	FILE *file;
+	int fields;
+
+	*stats = (struct diskstats){0};
+	snprintf(path, sizeof(path), "/sys/block/%s/stat", device->name);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	fields = fscanf(file, "%llu %*u %llu %*u %llu %*u %llu %*u %*u %*u %*u %llu %*u %llu %*u %llu", &stats->reads,
+			&stats->read_sectors, &stats->writes, &stats->written_sectors, &stats->discards,
+			&stats->discarded_sectors, &stats->flushes);
+	fclose(file);
+	return fields >= 4;
+}
+
+void devices_free(struct devices *devices)
+{
+	free(devices->list);
+	*devices = (struct devices){0};
+}

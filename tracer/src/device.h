@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Disks, and what the kernel counts for them. */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iotrace.h"
+
+#define DEVICE_NAME_BYTES 64
+
+struct diskstats {
+	unsigned long long reads, read_sectors, writes, written_sectors, discards, discarded_sectors, flushes;
+};
+
+struct device {
+	char name[DEVICE_NAME_BYTES];
+	__u32 id; /* as in the records: major << 20 | minor */
+	bool chosen; /* named on the command line */
+	struct diskstats before, after;
+	bool before_settled, after_settled;
+	__u64 before_switch_on, after_switch_off; /* counted by the kernel between reading and switching */
+	__u64 lost; /* records that came from the kernel but could not be written */
+};
+
+struct devices {
+	struct device *list;
+	size_t count;
+};
+
+static inline unsigned device_major(__u32 id)
+{
+	return id >> 20;
+}
+
+static inline unsigned device_minor(__u32 id)
+{
+	return id & 0xfffff;
+}
+
+/* Adds the disk that `spec` (loop0, /dev/loop0, 7:0) names; returns an exit code and says why not. */
+int devices_add(struct devices *devices, const char *spec);
+
+/* Adds all disks of this machine that take requests and are not in the list yet. */
+void devices_add_all(struct devices *devices);
+
+struct device *devices_find(struct devices *devices, __u32 id);
+
+bool diskstats_read(const struct device *device, struct diskstats *stats);
+
+void devices_free(struct devices *devices);
+
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * strata-iotrace: the main path. Open the output, load the probes, read the disks' counters, switch on,
+ * move records until told to stop, switch off, read the counters again, say what happened.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "say.h"
+#include "status.h"
+
+#define POLL_NS 20000000LL /* a ring of 16 MB holds 20 ms of 7 million requests a second */
+#define STATUS_EVERY_NS 1000000000LL
+#define SETTLE_TRIES 400
+#define LONGEST_PAUSE_NS 50000LL
+
+static void handle_record(void *context, const struct iotrace_record *record)
+{
+	output_append(context, record);
+}
+
+static void spin_until(long long mono_ns)
+{
+	while (clock_now(CLOCK_MONOTONIC) < mono_ns)
+		;
+}
+
+/*
+ * Reads what the kernel has counted for a disk, at an instant at which our own count is known. The kernel
+ * counts a request a few microseconds after the tracepoint at which we count it. So: our count, a pause for
+ * requests between the two, the kernel's count, our count again; when ours did not move, both belong
+ * together. Under load the pause gets shorter with each try. Returns our count (switched off: `idle`).
+ */
+static __u64 read_settled(struct probe *probe, const struct device *device, struct diskstats *stats, bool *settled)
+{
+	struct iotrace_counters first, second;
+
+	for (int i = 0; i < SETTLE_TRIES; i++) {
+		long long pause = LONGEST_PAUSE_NS * (SETTLE_TRIES - i) / SETTLE_TRIES;
+
+		probe_counters(probe, device->id, &first);
+		spin_until(clock_now(CLOCK_MONOTONIC) + pause);
+		diskstats_read(device, stats);
+		probe_counters(probe, device->id, &second);
+		*settled = first.idle == second.idle;
+		if (*settled)
+			break;
+	}
+	return second.idle;
+}
+
+static __u64 idle_count(struct probe *probe, __u32 device)
+{
+	struct iotrace_counters counters;
+
+	probe_counters(probe, device, &counters);
+	return counters.idle;
+}
+
+static void switch_on(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->devices.count; i++) {
+		struct device *device = &trace->devices.list[i];
+
+		device->before_switch_on =
+			-read_settled(trace->probe, device, &device->before, &device->before_settled);
+	}
+	trace->started_mono_ns = clock_now(CLOCK_MONOTONIC);
+	probe_switch(trace->probe, true, trace->started_mono_ns);
+	for (size_t i = 0; i < trace->devices.count; i++)
+		trace->devices.list[i].before_switch_on += idle_count(trace->probe, trace->devices.list[i].id);
+}
+
+/* A disk that came while tracing: the kernel began to count it at zero, and so did we. */
+static void add_new_devices(struct trace *trace)
+{
+	size_t known = trace->devices.count;
+
+	if (trace->options.device_count)
+		return;
+	devices_add_all(&trace->devices);
+	for (size_t i = known; i < trace->devices.count; i++)
+		trace->devices.list[i].before_settled = true;
+}
+
+static void switch_off(struct trace *trace)
+{
+	trace->stopped_mono_ns = clock_now(CLOCK_MONOTONIC);
+	probe_switch(trace->probe, false, 0);
+	add_new_devices(trace);
+	for (size_t i = 0; i < trace->devices.count; i++) {
+		struct device *device = &trace->devices.list[i];
+		__u64 before = idle_count(trace->probe, device->id);
+
+		device->after_switch_off = read_settled(trace->probe, device, &device->after, &device->after_settled);
+		device->after_switch_off -= before;
+	}
+}
+
+static void tell_ready(int fd)
+{
+	if (fd < 0)
+		return;
+	if (write(fd, "ready\n", 6) != 6)
+		complain("", strerror(errno), "--ready-fd %d", fd); /* nobody waits any more; tracing goes on */
+	close(fd);
+}
+
+/* Until a signal, the end of the duration, or a full disk. */
+static void run(struct trace *trace, const sigset_t *signals)
+{
+	const struct timespec poll = {.tv_nsec = POLL_NS};
+	long long duration_ns = trace->options.duration_s * 1e9;
+	long long next_status = trace->started_mono_ns + STATUS_EVERY_NS;
+
+	while (!trace->output.error && sigtimedwait(signals, NULL, &poll) < 0) {
+		long long now = clock_now(CLOCK_MONOTONIC);
+
+		probe_consume(trace->probe);
+		if (duration_ns && now - trace->started_mono_ns >= duration_ns)
+			return;
+		if (now < next_status)
+			continue;
+		next_status = now + STATUS_EVERY_NS;
+		if (!output_flush(&trace->output) || !status_write(trace))
+			return;
+	}
+}
+
+static int finish(struct trace *trace)
+{
+	switch_off(trace);
+	while (probe_consume(trace->probe) > 0)
+		;
+	output_flush(&trace->output);
+	if (!trace->output.error)
+		output_write_header(&trace->output, &trace->anchor);
+	output_release_reserve(&trace->output);
+	if (trace->output.error)
+		trace->reason = strerror(trace->output.error);
+	if (!status_write(trace) && !trace->reason)
+		trace->reason = strerror(trace->output.error);
+	if (!trace->reason)
+		return EXIT_OK;
+	complain("make room or name another place; what was written is whole", trace->reason, "writing %s",
+		 trace->options.output);
+	return EXIT_OUTPUT;
+}
+
+static int trace_run(struct trace *trace, const sigset_t *signals)
+{
+	const char *why = NULL;
+
+	trace->probe = probe_open(&trace->options, &trace->devices, handle_record, &trace->output, &why);
+	if (!trace->probe) {
+		complain("strata-iotrace --check tells more", why, "cannot trace here");
+		return EXIT_CANNOT_TRACE;
+	}
+	trace->anchor = clock_anchor();
+	switch_on(trace);
+	if (output_write_header(&trace->output, &trace->anchor) && status_write(trace)) {
+		tell_ready(trace->options.ready_fd);
+		run(trace, signals);
+	}
+	return finish(trace);
+}
+
+static int check(const struct options *options)
+{
+	struct devices none = {0};
+	const char *why = NULL;
+	struct probe *probe = probe_open(options, &none, handle_record, NULL, &why);
+
+	status_print_check(probe ? NULL : why);
+	probe_close(probe);
+	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
+}
+
+static int trace_all(struct trace *trace, const sigset_t *signals)
+{
+	int code;
+
+	for (size_t i = 0; i < trace->options.device_count; i++) {
+		code = devices_add(&trace->devices, trace->options.devices[i]);
+		if (code != EXIT_OK)
+			return code;
+	}
+	if (!trace->options.device_count)
+		devices_add_all(&trace->devices);
+	code = output_open(&trace->output, trace->options.output, &trace->devices);
+	if (code == EXIT_OK)
+		code = trace_run(trace, signals);
+	output_close(&trace->output, code != EXIT_CANNOT_TRACE);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct trace trace = {0};
+	sigset_t signals;
+	int code = options_parse(&trace.options, argc, argv);
+
+	if (code != EXIT_OK)
+		return code;
+	if (trace.options.help) {
+		options_print_help();
+		return EXIT_OK;
+	}
+	if (trace.options.check)
+		return check(&trace.options);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	code = trace_all(&trace, &signals);
+	probe_close(trace.probe);
+	devices_free(&trace.devices);
+	return code;
+}

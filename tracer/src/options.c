@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "say.h"
+
+#define DEFAULT_RING_BYTES (16 << 20)
+#define SEE_HELP "see strata-iotrace --help"
+
+static const char HELP[] =
+	"Times each request of the block devices and writes one record per completed request.\n"
+	"\n"
+	"  strata-iotrace --output FILE [--device DEV]... [--cgroup PATH]... [--pid PID]...\n"
+	"                 [--duration S] [--ready-fd FD]\n"
+	"  strata-iotrace --check\n"
+	"\n"
+	"  --output FILE   records; FILE.json tells what was traced, counted and lost\n"
+	"  --device DEV    only this disk: loop0, /dev/loop0 or 7:0 (default: all disks)\n"
+	"  --cgroup PATH   only requests of tasks in this cgroup (v2) or below it\n"
+	"  --pid PID       only requests of this process and its threads\n"
+	"  --duration S    stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
+	"  --ready-fd FD   write the line \"ready\" there once the trace is on\n"
+	"  --check         print as JSON whether this machine can be traced, and why not\n"
+	"\n"
+	"Read the records with: python -m tracer.decode FILE --csv OUT\n"
+	"Exit: 0 ok, 2 usage, 3 cannot trace here, 4 output failed.\n";
+
+static const struct option LONG_OPTIONS[] = {
+	{"output", required_argument, NULL, 'o'},     {"device", required_argument, NULL, 'd'},
+	{"cgroup", required_argument, NULL, 'c'},     {"pid", required_argument, NULL, 'p'},
+	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
+	{"ring-bytes", required_argument, NULL, 'b'}, /* for the tests: a ring that is soon full */
+	{"check", no_argument, NULL, 'k'},	      {"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+void options_print_help(void)
+{
+	fputs(HELP, stdout);
+}
+
+static bool parse_whole(const char *text, long min, long max, long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtol(text, &end, 10);
+	return !errno && end != text && !*end && *value >= min && *value <= max;
+}
+
+static bool parse_seconds(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return end != text && !*end && isfinite(*value) && *value > 0;
+}
+
+/* A ring buffer's size is a power of two and whole pages. */
+static bool parse_ring_bytes(const char *text, size_t *bytes)
+{
+	long value;
+
+	if (!parse_whole(text, sysconf(_SC_PAGESIZE), 1L << 30, &value) || value & (value - 1))
+		return false;
+	*bytes = value;
+	return true;
+}
+
+static bool append(const char **list, size_t *count, size_t max, const char *value)
+{
+	if (*count == max)
+		return false;
+	list[(*count)++] = value;
+	return true;
+}
+
+/* False when the argument of this option is not valid. */
+static bool apply(struct options *options, int option, const char *argument)
+{
+	long number;
+
+	switch (option) {
+	case 'o':
+		options->output = argument;
+		return *argument;
+	case 'd':
+		return append(options->devices, &options->device_count, MAX_DEVICES, argument);
+	case 'c':
+		return append(options->cgroups, &options->cgroup_count, IOTRACE_MAX_CGROUPS, argument);
+	case 'p':
+		if (options->pid_count == MAX_PIDS || !parse_whole(argument, 1, 1L << 22, &number))
+			return false;
+		options->pids[options->pid_count++] = number;
+		return true;
+	case 't':
+		return parse_seconds(argument, &options->duration_s);
+	case 'r':
+		if (!parse_whole(argument, 0, 1L << 20, &number))
+			return false;
+		options->ready_fd = number;
+		return true;
+	default:
+		return parse_ring_bytes(argument, &options->ring_bytes);
+	}
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+	int option, index;
+
+	*options = (struct options){.ready_fd = -1, .ring_bytes = DEFAULT_RING_BYTES};
+	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, &index)) != -1) {
+		if (option == '?')
+			return EXIT_USAGE; /* getopt has said what is wrong */
+		if (option == 'k') {
+			options->check = true;
+		} else if (option == 'h') {
+			options->help = true;
+		} else if (!apply(options, option, optarg)) {
+			complain(SEE_HELP, "not a valid value, or too many", "--%s %s", LONG_OPTIONS[index].name, optarg);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		complain(SEE_HELP, "unexpected argument", "%s", argv[optind]);
+		return EXIT_USAGE;
+	}
+	if (!options->output && !options->check && !options->help) {
+		complain(SEE_HELP, "missing", "--output");
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iotrace.h"
+
+#define MAX_DEVICES 64
+#define MAX_PIDS 256
+
+struct options {
+	const char *output;
+	const char *devices[MAX_DEVICES];
+	size_t device_count;
+	const char *cgroups[IOTRACE_MAX_CGROUPS];
+	size_t cgroup_count;
+	int pids[MAX_PIDS];
+	size_t pid_count;
+	double duration_s; /* 0 = until a signal comes */
+	int ready_fd;	   /* -1 = none */
+	size_t ring_bytes;
+	bool check;
+	bool help;
+};
+
+/* Fills `options`; returns an exit code, EXIT_OK to go on. */
+int options_parse(struct options *options, int argc, char **argv);
+void options_print_help(void);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The BPF program: loading, switching, counters and records. */
+#ifndef PROBE_H
+#define PROBE_H
+
+#include <stdbool.h>
+
+#include "device.h"
+#include "iotrace.h"
+#include "options.h"
+
+struct probe;
+typedef void (*record_handler)(void *context, const struct iotrace_record *record);
+
+/* Loads and attaches everything, switched off. NULL: `why` says in one line what is missing. */
+struct probe *probe_open(const struct options *options, const struct devices *devices, record_handler handler,
+			 void *context, const char **why);
+
+/* Returns when every CPU has seen the switch. */
+void probe_switch(struct probe *probe, bool on, long long now_ns);
+
+/* The counters of one device, all CPUs together; zeros for a device that was never seen. */
+void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *counters);
+
+/* Hands the records that are waiting to the handler; returns how many. */
+int probe_consume(struct probe *probe);
+
+/* Calls `visit` for each attached program; `misses` = how often the kernel skipped it (nested interrupt). */
+void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),
+		    void *context);
+
+void probe_close(struct probe *probe);
+
+/* The kernel's own reason, where we know no better one. */
+const char *probe_missing_driver_layer(void);
+
+#endif

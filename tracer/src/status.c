@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "status.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "json.h"
+
+#define TRACER_VERSION "0.1.0"
+
+static const char *const EXCLUDED_NAMES[IOTRACE_EX_COUNT] = {
+	[IOTRACE_EX_IN_FLIGHT_AT_START] = "in_flight_at_start",
+	[IOTRACE_EX_FILTERED] = "filtered",
+	[IOTRACE_EX_PASSTHROUGH] = "passthrough",
+	[IOTRACE_EX_UNTRACKED] = "untracked",
+	[IOTRACE_EX_NOT_IN_DISKSTATS] = "not_in_diskstats",
+};
+
+static void write_strings(FILE *file, const char *name, const char *const *list, size_t count)
+{
+	fprintf(file, "\"%s\": [", name);
+	for (size_t i = 0; i < count; i++) {
+		fputs(i ? ", " : "", file);
+		json_string(file, list[i]);
+	}
+	fputc(']', file);
+}
+
+static void write_filters(FILE *file, const struct trace *trace)
+{
+	const struct options *options = &trace->options;
+	bool first = true;
+
+	fputs("  \"filters\": {\"devices\": [", file);
+	for (size_t i = 0; i < trace->devices.count; i++) {
+		if (!trace->devices.list[i].chosen)
+			continue;
+		fputs(first ? "" : ", ", file);
+		json_string(file, trace->devices.list[i].name);
+		first = false;
+	}
+	fputs("], ", file);
+	write_strings(file, "cgroups", options->cgroups, options->cgroup_count);
+	fputs(", \"pids\": [", file);
+	for (size_t i = 0; i < options->pid_count; i++)
+		fprintf(file, "%s%d", i ? ", " : "", options->pids[i]);
+	fputs("]},\n", file);
+}
+
+static void write_diskstats(FILE *file, const char *name, const struct diskstats *stats, bool known)
+{
+	fprintf(file, "     \"%s\": ", name);
+	if (!known) {
+		fputs("null,\n", file);
+		return;
+	}
+	fprintf(file,
+		"{\"reads\": %llu, \"read_sectors\": %llu, \"writes\": %llu, \"written_sectors\": %llu, "
+		"\"discards\": %llu, \"discarded_sectors\": %llu, \"flushes\": %llu},\n",
+		stats->reads, stats->read_sectors, stats->writes, stats->written_sectors, stats->discards,
+		stats->discarded_sectors, stats->flushes);
+}
+
+static void write_excluded(FILE *file, const struct device *device, const struct iotrace_counters *counters)
+{
+	fprintf(file, "     \"excluded\": {\"before_switch_on\": %lld, \"after_switch_off\": %lld",
+		(long long)device->before_switch_on, (long long)device->after_switch_off);
+	for (int i = 0; i < IOTRACE_EX_COUNT; i++)
+		fprintf(file, ", \"%s\": %lld", EXCLUDED_NAMES[i], (long long)counters->excluded[i]);
+	fputs("},\n", file);
+}
+
+static void write_device(FILE *file, const struct trace *trace, const struct device *device,
+			 const struct iotrace_counters *counters)
+{
+	bool stopped = trace->stopped_mono_ns;
+
+	fputs("    {\"device\": ", file);
+	json_string(file, device->name);
+	fprintf(file, ", \"major\": %u, \"minor\": %u, \"tracing_mode\": \"block\",\n", device_major(device->id),
+		device_minor(device->id));
+	fputs("     \"layers_missing\": {\"driver\": ", file);
+	json_string(file, probe_missing_driver_layer());
+	fprintf(file, "},\n     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
+		(unsigned long long)counters->completions, (unsigned long long)(counters->emitted - device->lost),
+		(unsigned long long)(counters->dropped + device->lost));
+	write_excluded(file, device, counters);
+	write_diskstats(file, "diskstats_before", &device->before, true);
+	write_diskstats(file, "diskstats_after", &device->after, stopped);
+	if (stopped)
+		fprintf(file, "     \"diskstats_settled\": %s}",
+			device->before_settled && device->after_settled ? "true" : "false");
+	else
+		fputs("     \"diskstats_settled\": null}", file);
+}
+
+/* A disk that nobody named and that did nothing is not worth a line. */
+static bool is_worth_listing(const struct device *device, const struct iotrace_counters *counters)
+{
+	struct iotrace_counters none = {.idle = counters->idle};
+
+	return device->chosen || memcmp(counters, &none, sizeof(none)) != 0 || device->before_switch_on ||
+	       device->after_switch_off;
+}
+
+static void write_devices(FILE *file, const struct trace *trace)
+{
+	struct iotrace_counters total = {0}, counters;
+	bool first = true;
+
+	fputs("  \"devices\": [", file);
+	for (size_t i = 0; i < trace->devices.count; i++) {
+		const struct device *device = &trace->devices.list[i];
+
+		probe_counters(trace->probe, device->id, &counters);
+		if (!is_worth_listing(device, &counters))
+			continue;
+		fputs(first ? "\n" : ",\n", file);
+		first = false;
+		write_device(file, trace, device, &counters);
+		total.completions += counters.completions;
+		total.emitted += counters.emitted - device->lost;
+		total.dropped += counters.dropped + device->lost;
+	}
+	fputs("],\n", file);
+	fprintf(file, "  \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu\n",
+		(unsigned long long)total.completions, (unsigned long long)total.emitted,
+		(unsigned long long)total.dropped);
+}
+
+struct program_list {
+	FILE *file;
+	bool first, with_misses;
+};
+
+static void write_program(void *context, const char *name, unsigned long long misses)
+{
+	struct program_list *list = context;
+
+	fputs(list->first ? "" : ", ", list->file);
+	list->first = false;
+	json_string(list->file, name);
+	if (list->with_misses)
+		fprintf(list->file, ": %llu", misses);
+}
+
+static void write_programs(FILE *file, struct probe *probe)
+{
+	struct program_list list = {.file = file, .first = true};
+
+	fputs("  \"probes\": [", file);
+	probe_programs(probe, write_program, &list);
+	fputs("],\n  \"program_misses\": {", file);
+	list = (struct program_list){.file = file, .first = true, .with_misses = true};
+	probe_programs(probe, write_program, &list);
+	fputs("},\n", file);
+}
+
+static void write_instant(FILE *file, const struct trace *trace, const char *name, long long mono_ns)
+{
+	if (mono_ns)
+		fprintf(file, "  \"%s_unix_ns\": %lld, \"%s_mono_ns\": %lld,\n", name,
+			clock_to_unix(&trace->anchor, mono_ns), name, mono_ns);
+	else
+		fprintf(file, "  \"%s_unix_ns\": null, \"%s_mono_ns\": null,\n", name, name);
+}
+
+bool status_write(struct trace *trace)
+{
+	const char *state = trace->reason ? "failed" : trace->stopped_mono_ns ? "stopped" : "running";
+	struct utsname system;
+	char path[PATH_MAX];
+	char *text = NULL;
+	size_t length;
+	FILE *file = open_memstream(&text, &length);
+	bool ok;
+
+	if (!file)
+		abort();
+	uname(&system);
+	fprintf(file, "{\n  \"schema_version\": 1, \"tracer_version\": \"" TRACER_VERSION "\", \"kernel\": ");
+	json_string(file, system.release);
+	fprintf(file, ",\n  \"state\": \"%s\", \"reason\": ", state);
+	json_string(file, trace->reason ? trace->reason : "");
+	fputs(",\n", file);
+	write_instant(file, trace, "started", trace->started_mono_ns);
+	write_instant(file, trace, "stopped", trace->stopped_mono_ns);
+	write_filters(file, trace);
+	write_programs(file, trace->probe);
+	write_devices(file, trace);
+	fputs("}\n", file);
+	fclose(file);
+	snprintf(path, sizeof(path), "%s.json", trace->options.output);
+	ok = output_replace(&trace->output, path, text, length);
+	free(text);
+	return ok;
+}
+
+void status_print_check(const char *why_not)
+{
+	printf("{\"can_trace\": %s, \"reason\": ", why_not ? "false" : "true");
+	json_string(stdout, why_not ? why_not : "");
+	fputs(why_not ? ", \"layers\": [], \"layers_missing\": {" :
+			", \"layers\": [\"vfs\", \"block\", \"device\"], \"layers_missing\": {",
+	      stdout);
+	for (int i = 0; why_not && i < 3; i++) {
+		static const char *const LAYERS[] = {"vfs", "block", "device"};
+
+		printf("\"%s\": ", LAYERS[i]);
+		json_string(stdout, why_not);
+		fputs(", ", stdout);
+	}
+	fputs("\"driver\": ", stdout);
+	json_string(stdout, why_not ? why_not : probe_missing_driver_layer());
+	fputs("}}\n", stdout);
+}

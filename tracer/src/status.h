@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FILE.json: what was traced, counted and lost. */
+#ifndef STATUS_H
+#define STATUS_H
+
+#include <stdbool.h>
+
+#include "clock.h"
+#include "device.h"
+#include "options.h"
+#include "output.h"
+#include "probe.h"
+
+struct trace {
+	struct options options;
+	struct devices devices;
+	struct probe *probe;
+	struct output output;
+	struct anchor anchor;
+	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
+	const char *reason;			    /* NULL = nothing failed */
+};
+
+/* False when it cannot be written. */
+bool status_write(struct trace *trace);
+
+/* The answer of --check. */
+void status_print_check(const char *why_not);
+
+#endif

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import java.io.PrintStream;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.stratabench.ycsb.measure.Json;
+
+/** Entry of {@code bin/ycsb-admin}: one maintenance verb, one JSON object on standard output. */
+public final class AdminClient {
+  private static final String USAGE =
+      "usage: ycsb-admin BINDING " + String.join("|", DatabaseAdmin.VERBS) + " [-P FILE]... [-p KEY=VALUE]... [-debug]";
+
+  private AdminClient() {
+  }
+
+  /** Runs as a process of its own. */
+  public static void main(String[] arguments) {
+    ExitCode code = run(arguments, System.out, System.err);
+    System.out.flush();
+    // halts instead of exiting: a database client's own shutdown hooks could hang on a dead cluster
+    Runtime.getRuntime().halt(code.code());
+  }
+
+  /** Does one verb; {@code out} takes the JSON, {@code err} the reason of a failure. */
+  static ExitCode run(String[] arguments, PrintStream out, PrintStream err) {
+    boolean debug = Arrays.asList(arguments).contains("-debug");
+    LogLevel.set(debug);
+    try {
+      out.println(Json.line(perform(arguments)));
+      return ExitCode.OK;
+    } catch (UsageException e) {
+      err.println("error: " + e.getMessage());
+      return ExitCode.USAGE;
+    } catch (SetupException | RuntimeException e) {
+      err.println("error: " + (e.getMessage() == null ? e.toString() : e.getMessage()));
+      if (debug) {
+        e.printStackTrace(err);
+      }
+      return ExitCode.SETUP;
+    }
+  }
+
+  private static Map<String, Object> perform(String[] arguments) throws SetupException {
+    Deque<String> left = new ArrayDeque<>(List.of(arguments));
+    if (left.size() < 2) {
+      throw new UsageException(USAGE);
+    }
+    Binding binding = Binding.named(left.pop());
+    String verb = left.pop();
+    if (!DatabaseAdmin.VERBS.contains(verb)) {
+      throw new UsageException("unknown verb " + verb + "; " + USAGE);
+    }
+    Properties files = new Properties();
+    Properties commandLine = new Properties();
+    while (!left.isEmpty()) {
+      String option = left.pop();
+      switch (option) {
+        case "-P" -> Options.loadFile(Options.argument(option, left), files);
+        case "-p" -> Options.assign(Options.argument(option, left), commandLine);
+        case "-debug" -> { }
+        default -> throw new UsageException("unknown option " + option + "; " + USAGE);
+      }
+    }
+    files.putAll(commandLine);
+    Map<String, Object> answer = new LinkedHashMap<>();
+    answer.put("binding", binding.name());
+    answer.put("verb", verb);
+    answer.putAll(binding.newAdmin().perform(verb, files));
+    return answer;
+  }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import java.io.InputStream;
+import java.io.PrintStream;
+import java.util.Arrays;
+import java.util.Properties;
+import org.stratabench.ycsb.run.Run;
+import org.stratabench.ycsb.run.RunControl;
+import org.stratabench.ycsb.run.RunPlan;
+import org.stratabench.ycsb.run.StatusLines;
+
+/** The load client's entry: reads the command line, runs one phase, answers with an exit code. */
+public final class Client {
+  /** Longer than the run waits for threads that hang in the database, so that their results are still written. */
+  private static final long WRITE_OUT_SECONDS = 20;
+
+  private final RunControl control = new RunControl();
+
+  /** Runs the client as a process of its own. */
+  public static void main(String[] arguments) {
+    Client client = new Client();
+    Thread hook = new Thread(client::interruptedBySignal, "signal");
+    Runtime.getRuntime().addShutdownHook(hook);
+    ExitCode code = client.run(arguments, System.in, System.out, System.err);
+    System.out.flush();
+    client.control.written();
+    try {
+      Runtime.getRuntime().removeShutdownHook(hook);
+    } catch (IllegalStateException e) {
+      // a signal has begun the shutdown, and the hook ends the process with its own code
+      return;
+    }
+    // halts instead of exiting: a database client's own shutdown hooks could hang on a dead cluster
+    Runtime.getRuntime().halt(code.code());
+  }
+
+  private void interruptedBySignal() {
+    control.stop(ExitCode.INTERRUPTED, "interrupted by a signal");
+    try {
+      control.awaitWritten(WRITE_OUT_SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    Runtime.getRuntime().halt(ExitCode.INTERRUPTED.code());
+  }
+
+  /**
+   * Runs one phase.
+   *
+   * @param in where {@code -start-at stdin} reads the start instant
+   * @param out takes the result lines
+   * @param err takes progress and errors
+   */
+  public ExitCode run(String[] arguments, InputStream in, PrintStream out, PrintStream err) {
+    boolean json = Arrays.asList(arguments).contains("-status-json");
+    boolean debug = Arrays.asList(arguments).contains("-debug");
+    StatusLines status = new StatusLines(err, json ? StatusLines.Style.JSON
+        : Arrays.asList(arguments).contains("-s") ? StatusLines.Style.TEXT : StatusLines.Style.QUIET);
+    LogLevel.set(debug);
+    try {
+      Options options = Options.parse(arguments);
+      Properties properties = options.properties();
+      RunPlan plan = RunPlan.create(options, new Settings(properties));
+      // YCSB's way to tell a binding which phase it serves
+      properties.setProperty("dotransactions", Boolean.toString(options.phase() == Options.Phase.RUN));
+      return new Run(options, plan, properties, in, out, status, control).execute();
+    } catch (UsageException e) {
+      return failed(status, e, ExitCode.USAGE, debug, err);
+    } catch (InterruptedException | RuntimeException e) {
+      return failed(status, e, ExitCode.ABORTED, debug, err);
+    }
+  }
+
+  private static ExitCode failed(StatusLines status, Exception e, ExitCode code, boolean debug, PrintStream err) {
+    status.failed(e.getMessage() == null ? e.toString() : e.getMessage());
+    if (debug) {
+      e.printStackTrace(err);
+    }
+    return code;
+  }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+
+/** Keeps passwords and keys out of everything the client writes. */
+public final class Secrets {
+  private static final Pattern SECRET =
+      Pattern.compile("(?i).*(passw|passphrase|pwd|secret|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|jwt).*");
+
+  private Secrets() {
+  }
+
+  /** All properties, sorted by name, with the value of every one that sounds like a secret replaced by stars. */
+  public static Map<String, String> masked(Properties properties) {
+    Map<String, String> masked = new TreeMap<>();
+    for (String name : properties.stringPropertyNames()) {
+      masked.put(name, SECRET.matcher(name).matches() ? "***" : properties.getProperty(name));
+    }
+    return masked;
+  }
+}

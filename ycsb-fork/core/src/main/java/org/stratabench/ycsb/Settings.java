@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import java.util.Arrays;
+import java.util.Properties;
+
+/** Typed, checked access to the properties of a run; every refusal names the property and its value. */
+public final class Settings {
+  private final Properties properties;
+
+  public Settings(Properties properties) {
+    this.properties = properties;
+  }
+
+  /** The properties as given. */
+  public Properties properties() {
+    return properties;
+  }
+
+  /** The value without surrounding blanks, or {@code fallback} when the property is absent. */
+  public String text(String key, String fallback) {
+    String value = properties.getProperty(key);
+    return value == null ? fallback : value.trim();
+  }
+
+  /** A whole number in [{@code min}, {@code max}]. */
+  public long wholeNumber(String key, long fallback, long min, long max) {
+    String value = text(key, null);
+    if (value == null) {
+      return fallback;
+    }
+    long number;
+    try {
+      number = Long.parseLong(value);
+    } catch (NumberFormatException e) {
+      throw refuse(key, value, "is not a whole number");
+    }
+    if (number < min || number > max) {
+      throw refuse(key, value, max == Long.MAX_VALUE ? "must be at least " + min : "must lie between " + min + " and " + max);
+    }
+    return number;
+  }
+
+  /** A count of things, zero or more. */
+  public long count(String key, long fallback) {
+    return wholeNumber(key, fallback, 0, Long.MAX_VALUE);
+  }
+
+  /** A finite number in [{@code min}, {@code max}]. */
+  public double number(String key, double fallback, double min, double max) {
+    String value = text(key, null);
+    if (value == null) {
+      return fallback;
+    }
+    double number;
+    try {
+      number = Double.parseDouble(value);
+    } catch (NumberFormatException e) {
+      throw refuse(key, value, "is not a number");
+    }
+    if (!(number >= min && number <= max) || Double.isInfinite(number)) {
+      throw refuse(key, value, max == Double.MAX_VALUE ? "must be at least " + min : "must lie between " + min + " and " + max);
+    }
+    return number;
+  }
+
+  /** {@code true} or {@code false}, in any case. */
+  public boolean flag(String key, boolean fallback) {
+    String value = text(key, null);
+    if (value == null) {
+      return fallback;
+    }
+    if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
+      throw refuse(key, value, "must be true or false");
+    }
+    return value.equalsIgnoreCase("true");
+  }
+
+  /** One of {@code allowed}. */
+  public String choice(String key, String fallback, String... allowed) {
+    String value = text(key, fallback);
+    if (!Arrays.asList(allowed).contains(value)) {
+      throw refuse(key, value, "must be one of " + String.join(", ", allowed));
+    }
+    return value;
+  }
+
+  /** The refusal of one property, in the words all refusals share. */
+  public static UsageException refuse(String key, String value, String why) {
+    return new UsageException("property " + key + "=" + value + " " + why);
+  }
+}

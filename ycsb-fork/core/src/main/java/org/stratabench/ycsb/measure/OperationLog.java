@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb.measure;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.stratabench.ycsb.workload.OperationType;
+import org.stratabench.ycsb.workload.Outcome;
+import org.stratabench.ycsb.workload.Shard;
+
+/** The file {@code ops.bin}: a header and one 32-byte record for each measured operation, in no particular order. */
+public final class OperationLog implements Closeable {
+  private static final int RECORD_BYTES = 32;
+  private static final int BUFFER_BYTES = 64 * 1024;
+  private static final int VERSION = 1;
+  private static final int PREAMBLE_BYTES = 16;
+  private static final int HEADER_UNIT = 64;
+
+  private final FileChannel channel;
+
+  /** Creates the file, so that a folder that cannot be written is noticed before the run. */
+  public OperationLog(Path file) throws IOException {
+    this.channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE);
+  }
+
+  /** Writes the header; to be called once, before any record. */
+  public void writeHeader(Clock clock, Shard shard, int threads) throws IOException {
+    Map<String, Object> header = new LinkedHashMap<>();
+    header.put("record_bytes", RECORD_BYTES);
+    header.put("anchor_unix_ns", clock.anchorUnixNs());
+    header.put("anchor_mono_ns", clock.anchorMonoNs());
+    header.put("shard", shard.index());
+    header.put("shards", shard.count());
+    header.put("threads", threads);
+    header.put("operations", Arrays.stream(OperationType.values()).map(OperationType::label).toList());
+    header.put("statuses", Arrays.asList(Outcome.values()));
+    byte[] json = Json.line(header).getBytes(StandardCharsets.UTF_8);
+    int length = (PREAMBLE_BYTES + json.length + HEADER_UNIT - 1) / HEADER_UNIT * HEADER_UNIT;
+    byte[] padded = Arrays.copyOf(json, length - PREAMBLE_BYTES);
+    Arrays.fill(padded, json.length, padded.length, (byte) ' ');
+    ByteBuffer bytes = ByteBuffer.allocate(length).order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put("STRATAOP".getBytes(StandardCharsets.US_ASCII)).putInt(VERSION).putInt(length).put(padded).flip();
+    append(bytes);
+  }
+
+  private synchronized void append(ByteBuffer bytes) throws IOException {
+    while (bytes.hasRemaining()) {
+      channel.write(bytes);
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    channel.close();
+  }
+
+  /** One thread's end of the log: records gather in memory and go to the file a buffer at a time. */
+  public final class Writer {
+    private final ByteBuffer buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+    private final short thread;
+
+    /** @param thread number of the thread, below 65536 */
+    public Writer(int thread) {
+      this.thread = (short) thread;
+    }
+
+    /**
+     * Adds one operation.
+     *
+     * @param startNs monotonic clock at the real start
+     * @param latencyNs from there to the answer
+     * @param delayNs real start minus scheduled start, -1 without a schedule
+     * @param keyHash folded FNV-1a of the key
+     * @throws IOException when the disk does not take a full buffer
+     */
+    public void add(long startNs, long latencyNs, long delayNs, int keyHash, OperationType type, Outcome outcome)
+        throws IOException {
+      if (buffer.remaining() < RECORD_BYTES) {
+        flush();
+      }
+      buffer.putLong(startNs).putLong(latencyNs).putLong(delayNs).putInt(keyHash).putShort(thread)
+          .put((byte) type.ordinal()).put((byte) outcome.ordinal());
+    }
+
+    /** Hands everything gathered to the file. */
+    public void flush() throws IOException {
+      buffer.flip();
+      append(buffer);
+      buffer.clear();
+    }
+  }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb.run;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.PrintStream;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
+import org.stratabench.ycsb.ExitCode;
+import org.stratabench.ycsb.Options;
+import org.stratabench.ycsb.SetupException;
+import org.stratabench.ycsb.measure.ClientCost;
+import org.stratabench.ycsb.measure.Clock;
+import org.stratabench.ycsb.measure.Interval;
+import org.stratabench.ycsb.measure.Measurements;
+import org.stratabench.ycsb.measure.OperationLog;
+import org.stratabench.ycsb.measure.ResultLines;
+import org.stratabench.ycsb.workload.AcknowledgedInserts;
+
+/** One load or run phase from connecting to the results on disk. */
+public final class Run {
+  private static final long SECOND_NS = 1_000_000_000L;
+  private static final long NOTICEABLY_LATE_NS = 10_000_000L;
+  private static final long GRACE_NS = 2 * SECOND_NS;
+  private static final long HUNG_NS = 10 * SECOND_NS;
+  private static final long DISCONNECT_NS = 5 * SECOND_NS;
+
+  private final Options options;
+  private final RunPlan plan;
+  private final Properties properties;
+  private final InputStream in;
+  private final PrintStream out;
+  private final StatusLines status;
+  private final RunControl control;
+  private final Gate gate;
+  private final Measurements measurements;
+  private final LongAdder warmupDone = new LongAdder();
+  private final LongAdder warmupFailed = new LongAdder();
+  private final Worker[] workers;
+  private final Thread[] threads;
+
+  private Clock clock;
+  private ClientCost costAtStart;
+  private IntervalWriter intervals;
+  private Interval latest;
+  private long nextProgressNs;
+
+  /**
+   * @param properties all of them, for the binding and the summary
+   * @param in where a start instant may come from
+   * @param out takes the result lines
+   */
+  public Run(Options options, RunPlan plan, Properties properties, InputStream in, PrintStream out, StatusLines status,
+      RunControl control) {
+    this.options = options;
+    this.plan = plan;
+    this.properties = properties;
+    this.in = in;
+    this.out = out;
+    this.status = status;
+    this.control = control;
+    this.gate = new Gate(plan.threads(), control);
+    this.measurements = new Measurements(plan.threads());
+    this.workers = new Worker[plan.threads()];
+    this.threads = new Thread[plan.threads()];
+  }
+
+  /**
+   * Does the phase and writes its results.
+   *
+   * @return what the process should exit with
+   */
+  public ExitCode execute() throws InterruptedException {
+    try (OutputFiles files = OutputFiles.open(options.output(), plan.operationLog())) {
+      startThreads(files.operationLog());
+      try {
+        connect();
+        if (awaitStart(files)) {
+          direct();
+        }
+      } catch (SetupException e) {
+        control.stop(ExitCode.SETUP, e.getMessage());
+      } catch (IOException e) {
+        cannotWrite(e);
+      }
+      endThreads();
+      finish(files);
+    } catch (SetupException e) {
+      control.stop(ExitCode.SETUP, e.getMessage());
+    } catch (IOException e) {
+      cannotWrite(e);
+    }
+    if (control.stopped()) {
+      status.failed(control.reason());
+    }
+    return control.code();
+  }
+
+  private void startThreads(OperationLog log) {
+    status.state("connecting");
+    AcknowledgedInserts inserts =
+        plan.phase() == Options.Phase.LOAD ? null : new AcknowledgedInserts(plan.spec().recordCount(), plan.shard());
+    Worker.Shared shared = new Worker.Shared(plan, options.binding(), properties, gate, control, inserts,
+        plan.counted() ? plan.spec().mix(plan.planned(), plan.seed(), plan.shard()) : plan.spec().randomMix(), warmupDone, warmupFailed);
+    for (int i = 0; i < workers.length; i++) {
+      workers[i] = new Worker(shared, i, measurements.thread(i), log == null ? null : log.new Writer(i));
+      threads[i] = new Thread(workers[i], "client-" + i);
+      threads[i].setDaemon(true);
+      threads[i].start();
+    }
+  }
+
+  private void connect() throws InterruptedException, SetupException {
+    if (!gate.awaitConnected()) {
+      return;
+    }
+    Throwable failure = gate.connectFailure();
+    if (failure != null) {
+      String message = failure.getMessage() == null ? failure.toString() : failure.getMessage();
+      throw new SetupException("cannot connect to " + options.binding().name() + ": " + message, failure);
+    }
+    status.state("ready");
+  }
+
+  /** Waits for the start instant and opens the gate; false when the run was stopped instead. */
+  private boolean awaitStart(OutputFiles files) throws InterruptedException, IOException {
+    if (control.stopped()) {
+      return false;
+    }
+    OptionalLong startUnix = new StartSignal(options, in, control).await();
+    if (startUnix.isEmpty()) {
+      return false;
+    }
+    clock = Clock.read();
+    files.writeLogHeader(clock, plan);
+    long now = System.nanoTime();
+    long asked = clock.toMono(startUnix.getAsLong());
+    if (now - asked > NOTICEABLY_LATE_NS) {
+      status.warn("ready", "the start instant passed " + (now - asked) / 1_000_000 + " ms ago; starting now");
+    }
+    gate.start(Math.max(asked, now), plan.warmupNs());
+    return true;
+  }
+
+  /** Watches the threads, once a second, until they have finished or must stop. */
+  private void direct() throws InterruptedException, IOException {
+    if (!awaitMeasuredWindow()) {
+      return;
+    }
+    costAtStart = ClientCost.now();
+    long start = gate.measureMonoNs();
+    intervals = new IntervalWriter(options.output(), clock.toUnix(start));
+    long nextTick = start + SECOND_NS;
+    while (!gate.awaitFinished(nextTick) && !control.stopped()) {
+      // a late wake-up ends the interval at the last whole second, so that intervals stay aligned to the start
+      long elapsed = (System.nanoTime() - start) / SECOND_NS * SECOND_NS;
+      if (elapsed > intervals.endNs()) {
+        takeInterval(elapsed);
+        checkErrors(measurements.done(), measurements.failed(), plan.planned());
+        showProgress(elapsed);
+        nextTick = start + elapsed + SECOND_NS;
+      }
+    }
+  }
+
+  private boolean awaitMeasuredWindow() throws InterruptedException {
+    while (!control.stopped()) {
+      if (plan.warmupOperations() > 0 ? gate.awaitWarm() : System.nanoTime() >= gate.measureMonoNs()) {
+        return true;
+      }
+      long until = plan.warmupOperations() > 0 ? Long.MAX_VALUE : gate.measureMonoNs() - System.nanoTime();
+      TimeUnit.NANOSECONDS.sleep(Math.min(until, SECOND_NS / 20));
+      warmupProgress();
+    }
+    return false;
+  }
+
+  private void warmupProgress() {
+    long now = System.nanoTime();
+    if (now < gate.startMonoNs() || now < nextProgressNs) {
+      return;
+    }
+    nextProgressNs = now + progressIntervalNs();
+    long done = warmupDone.sum();
+    checkErrors(done, warmupFailed.sum(), Long.MAX_VALUE);
+    Map<String, Object> members = new LinkedHashMap<>();
+    members.put("operations", done);
+    members.put("errors", warmupFailed.sum());
+    status.progress("warmup", 0, members);
+  }
+
+  private long progressIntervalNs() {
+    return status.style() == StatusLines.Style.JSON ? SECOND_NS : plan.statusIntervalNs();
+  }
+
+  private void takeInterval(long endNs) throws IOException {
+    latest = measurements.takeInterval();
+    intervals.write(latest, endNs);
+  }
+
+  private void checkErrors(long done, long failed, long planned) {
+    String excess = ErrorBound.excess(plan.errorBound(), done, failed, planned);
+    if (excess != null) {
+      control.stop(ExitCode.ERRORS, excess);
+    }
+  }
+
+  private void showProgress(long elapsedNs) {
+    if (elapsedNs % progressIntervalNs() == 0) {
+      Map<String, Object> members = new LinkedHashMap<>();
+      members.put("operations", measurements.done());
+      if (plan.counted()) {
+        members.put("planned", plan.planned());
+      }
+      members.put("ops_per_s", latest.operations() / (intervals.lastLengthNs() / 1e9));
+      members.put("errors", measurements.failed());
+      Double p99 = latest.p99Us();
+      if (p99 != null) {
+        members.put("p99_us", p99);
+      }
+      status.progress("measuring", elapsedNs / SECOND_NS, members);
+    }
+  }
+
+  /** Waits for the threads; those that do not come back from the database are interrupted and then left behind. */
+  private void endThreads() throws InterruptedException {
+    if (!control.stopped()) {
+      return;
+    }
+    if (!gate.awaitFinished(System.nanoTime() + (clock == null ? 0 : GRACE_NS))) {
+      control.interrupting();
+      for (Thread thread : threads) {
+        thread.interrupt();
+      }
+      gate.awaitFinished(System.nanoTime() + (clock == null ? 0 : HUNG_NS));
+    }
+  }
+
+  private void finish(OutputFiles files) throws IOException, InterruptedException {
+    Summary.Window window = null;
+    if (intervals != null) {
+      window = new Summary.Window(clock.toUnix(gate.measureMonoNs()), measuredNs(), ClientCost.now().since(costAtStart));
+      try {
+        closeWindow(window.measuredNs());
+        files.closeLog();
+      } catch (IOException e) {
+        // the summary is small and worth a try even so
+        cannotWrite(e);
+      }
+      finalErrorCheck();
+      new ResultLines(out).print(measurements, window.measuredNs(), window.cost());
+    }
+    files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
+    disconnect();
+    if (!control.stopped()) {
+      Map<String, Object> members = new LinkedHashMap<>();
+      members.put("operations", measurements.done());
+      members.put("errors", measurements.failed());
+      status.progress("done", window == null ? 0 : window.measuredNs() / SECOND_NS, members);
+    }
+  }
+
+  private void closeWindow(long measuredNs) throws IOException {
+    for (int i = 0; i < workers.length; i++) {
+      if (threads[i].isAlive() && control.isInterrupting()) {
+        workers[i].flushForHungThread();
+      }
+    }
+    latest = measurements.takeInterval();
+    if (latest.operations() > 0 || measuredNs > intervals.endNs()) {
+      intervals.write(latest, Math.max(measuredNs, intervals.endNs()));
+    }
+    intervals.close();
+  }
+
+  private void disconnect() throws InterruptedException {
+    gate.release();
+    long until = System.nanoTime() + DISCONNECT_NS;
+    for (Thread thread : threads) {
+      thread.join(Math.max(1, (until - System.nanoTime()) / 1_000_000));
+    }
+  }
+
+  private void cannotWrite(IOException e) {
+    control.stop(ExitCode.ABORTED, "cannot write results: " + e.getMessage() + "; free the disk or choose another -output");
+  }
+
+  private void finalErrorCheck() {
+    String excess = ErrorBound.finalExcess(plan.errorBound(), measurements.done(), measurements.failed());
+    if (excess != null) {
+      control.stop(ExitCode.ERRORS, excess);
+    }
+  }
+
+  /** Length of the measured window: up to the last answer, or to the stop of a run that was cut short. */
+  private long measuredNs() {
+    long start = gate.measureMonoNs();
+    long end = control.stopped() ? Math.max(start, control.stoppedAtMonoNs()) : start;
+    for (Worker worker : workers) {
+      end = Math.max(end, worker.lastEndMonoNs());
+    }
+    return end - start;
+  }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb.run;
+
+import java.util.concurrent.ThreadLocalRandom;
+import org.stratabench.ycsb.Options;
+import org.stratabench.ycsb.Settings;
+import org.stratabench.ycsb.UsageException;
+import org.stratabench.ycsb.workload.Shard;
+import org.stratabench.ycsb.workload.WorkloadSpec;
+
+/**
+ * Everything a run needs to know, checked.
+ *
+ * @param phase load or run
+ * @param spec the workload
+ * @param shard which part of it is this client's
+ * @param threads number of client threads
+ * @param targetPerSecond operations a second of all threads in an open loop, 0 in a closed loop
+ * @param seed of all random streams
+ * @param keyStart first key number of a load
+ * @param planned number of measured operations, {@link Long#MAX_VALUE} when only time ends the run
+ * @param warmupOperations operations before the measured window, or 0
+ * @param warmupNs time before the measured window, or 0
+ * @param limitNs longest measured window, or {@link Long#MAX_VALUE}
+ * @param errorBound share of failures above which the client fails
+ * @param operationLog whether {@code ops.bin} is wanted
+ * @param statusIntervalNs time between two progress lines
+ */
+public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int threads, double targetPerSecond, long seed, long keyStart,
+    long planned, long warmupOperations, long warmupNs, long limitNs, double errorBound, boolean operationLog, long statusIntervalNs) {
+  private static final long SECOND_NS = 1_000_000_000L;
+  private static final long LONGEST_S = 10L * 365 * 24 * 3600;
+
+  /** Reads and checks all properties of the client and its workload. */
+  public static RunPlan create(Options options, Settings settings) {
+    WorkloadSpec spec = new WorkloadSpec(settings);
+    Shard shard = options.shard();
+    boolean load = options.phase() == Options.Phase.LOAD;
+    if (spec.insertCount() == 0) {
+      throw Settings.refuse("recordcount", Long.toString(spec.recordCount()), "must be at least 1 (number of records of all shards)");
+    }
+    long limitSeconds = settings.wholeNumber("maxexecutiontime", 0, 0, LONGEST_S);
+    long warmupOperations = load ? 0 : settings.count("warmup.operations", 0);
+    double warmupSeconds = load ? 0 : settings.number("warmup.seconds", 0, 0, LONGEST_S);
+    if (warmupOperations > 0 && warmupSeconds > 0) {
+      throw Settings.refuse("warmup.seconds", settings.text("warmup.seconds", ""), "excludes warmup.operations; give one of them");
+    }
+    return new RunPlan(options.phase(), spec, shard,
+        (int) settings.wholeNumber("threadcount", 1, 1, 65_535),
+        settings.number("target", 0, 0, 1e9),
+        settings.wholeNumber("seed", ThreadLocalRandom.current().nextLong(Long.MAX_VALUE), Long.MIN_VALUE, Long.MAX_VALUE),
+        spec.insertStart() + shard.start(spec.insertCount()),
+        load ? shard.share(spec.insertCount()) : runOperations(settings, spec, shard, limitSeconds),
+        warmupOperations, (long) (warmupSeconds * SECOND_NS),
+        limitSeconds == 0 ? Long.MAX_VALUE : limitSeconds * SECOND_NS,
+        settings.number("error.bound", 0, 0, 1),
+        settings.flag("oplog", true),
+        settings.wholeNumber("status.interval", 10, 1, 86_400) * SECOND_NS);
+  }
+
+  private static long runOperations(Settings settings, WorkloadSpec spec, Shard shard, long limitSeconds) {
+    long total = settings.count("operationcount", 0);
+    if (total > 0) {
+      return shard.share(total);
+    }
+    if (limitSeconds == 0) {
+      throw new UsageException("property operationcount is missing or 0; give it, or maxexecutiontime in seconds");
+    }
+    if (spec.exactMix()) {
+      throw Settings.refuse("operation.mix", "exact", "needs operationcount");
+    }
+    return Long.MAX_VALUE;
+  }
+
+  /** Whether operations have a schedule ({@code -target}). */
+  public boolean openLoop() {
+    return targetPerSecond > 0;
+  }
+
+  /** Whether there is anything before the measured window. */
+  public boolean hasWarmup() {
+    return warmupOperations > 0 || warmupNs > 0;
+  }
+
+  /** Whether the number of measured operations is known beforehand. */
+  public boolean counted() {
+    return planned != Long.MAX_VALUE;
+  }
+}

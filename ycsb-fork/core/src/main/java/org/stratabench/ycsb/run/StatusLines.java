@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb.run;
+
+import java.io.PrintStream;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import org.stratabench.ycsb.measure.Clock;
+import org.stratabench.ycsb.measure.Json;
+
+/** Tells whoever watches how far the run is: JSON lines, YCSB-like text, or only what went wrong. */
+public final class StatusLines {
+  /** How progress is shown. */
+  public enum Style { QUIET, TEXT, JSON }
+
+  private final PrintStream err;
+  private final Style style;
+
+  public StatusLines(PrintStream err, Style style) {
+    this.err = err;
+    this.style = style;
+  }
+
+  Style style() {
+    return style;
+  }
+
+  /** A change of state without figures. */
+  public void state(String state) {
+    if (style == Style.JSON) {
+      print(state, Map.of());
+    } else if (style == Style.TEXT) {
+      err.println(state);
+    }
+  }
+
+  /** Something the user should know that does not end the run. */
+  public void warn(String state, String message) {
+    if (style == Style.JSON) {
+      print(state, Map.of("message", message));
+    } else {
+      err.println("warning: " + message);
+    }
+  }
+
+  /** Why the run failed. */
+  public void failed(String message) {
+    if (style == Style.JSON) {
+      print("failed", Map.of("message", message));
+    } else {
+      err.println("error: " + message);
+    }
+  }
+
+  /**
+   * Progress.
+   *
+   * @param seconds since the measured window began
+   * @param members of the JSON object, those unknown left out
+   */
+  void progress(String state, long seconds, Map<String, Object> members) {
+    if (style == Style.JSON) {
+      print(state, members);
+    } else if (style == Style.TEXT) {
+      StringBuilder line = new StringBuilder(String.format(Locale.ROOT, "%d sec: %s", seconds, state));
+      members.forEach((name, value) ->
+          line.append("; ").append(name).append(' ').append(value instanceof Double d ? String.format(Locale.ROOT, "%.1f", d) : value));
+      err.println(line);
+    }
+  }
+
+  private void print(String state, Map<String, Object> members) {
+    Map<String, Object> line = new LinkedHashMap<>();
+    line.put("state", state);
+    line.put("t_unix_ns", Clock.unixNow());
+    line.putAll(members);
+    // one call, so that lines of several threads never mix
+    err.println(Json.line(line));
+    err.flush();
+  }
+}
