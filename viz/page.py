@@ -22,7 +22,7 @@ h3 {{ font-size: 15px; margin: 20px 0 4px; }}
 p.caption {{ color: #555; margin: 0 0 6px; max-width: 110ch; }}
 p.absent {{ background: #f6f6f6; border-left: 4px solid #999; padding: 10px 14px; }}
 nav {{ margin: 14px 0 0; }}
-nav a {{ margin-right: 18px; color: #0b5394; text-decoration: none; }}
+nav a {{ margin-right: 18px; white-space: nowrap; color: #0b5394; text-decoration: none; }}
 nav a:hover {{ text-decoration: underline; }}
 .run {{ color: #555; margin: 2px 0; }}
 .status {{ display: inline-block; padding: 1px 12px; border-radius: 12px; color: #fff;
@@ -90,9 +90,7 @@ def number(value: float | None, digits: int = 3) -> Cell:
     return Cell(f"{value:,.{decimals}f}", number=True)
 
 
-def table(
-    head: Sequence[Cell], rows: Iterable[Sequence[Cell]], total_rows: frozenset[int] = frozenset()
-) -> str:
+def table(head: Sequence[Cell], rows: Iterable[Sequence[Cell]], total_rows: frozenset[int] = frozenset()) -> str:
     """An HTML table; rows whose index is in `total_rows` are emphasised."""
     body = "".join(
         f"<tr{_class('total' if i in total_rows else '')}>{''.join(_cell('td', cell) for cell in row)}</tr>"

@@ -33,9 +33,7 @@ def write_report(run_dir: Path) -> Path:
         Section("system", "Versions, hardware, settings", tables.system(run)),
     ]
     path = run.store.path / FILE
-    write_atomically(
-        path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections)
-    )
+    write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
     run.store.record_files([path])
     return path
 
@@ -79,8 +77,7 @@ def remarks(run: RunData) -> str:
         if entry.get("state") != "traced":
             lines.append(("warning", f"{node}: {run.missing_trace(node)}"))
         lines += [
-            ("", f"{node}: layer {layer} is missing: {why}")
-            for layer, why in entry.get("layers_missing", {}).items()
+            ("", f"{node}: layer {layer} is missing: {why}") for layer, why in entry.get("layers_missing", {}).items()
         ]
     if not lines:
         return "<p>None: every check passed, every layer of every traced node is visible.</p>"

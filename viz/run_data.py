@@ -13,11 +13,13 @@ from controller.results import schema
 from controller.results.convert import open_run
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
+from controller.results.validate_trace import rows_by_device
 
 
 @dataclass(frozen=True)
 class RunData:
-    """One run. `ops`, `joined` and `summary` are the tables of the same names; `facts`, `traces` per node."""
+    """One run. `ops`, `joined` and `summary` are the tables of the same names; `facts`, `traces` per node,
+    `io_rows` per node and device."""
 
     store: RunStore
     manifest: dict[str, Any]
@@ -28,6 +30,7 @@ class RunData:
     summary: pd.DataFrame
     facts: dict[str, dict[str, Any]]
     traces: dict[str, dict[str, Any]]
+    io_rows: dict[str, dict[str, int]]
 
     @property
     def bucket_s(self) -> float:
@@ -63,6 +66,7 @@ def load_run(run_dir: Path) -> RunData:
         summary=_table(store, schema.SUMMARY),
         facts=_descriptions(folders, "facts.json"),
         traces=_descriptions(folders, "trace.json"),
+        io_rows={node: rows_by_device(run, node) for node in folders},
     )
 
 

@@ -22,9 +22,7 @@ def headline(run: RunData) -> str:
             strict=True,
         )
     )
-    phases = [
-        phase for phase in dict.fromkeys(run.summary["phase"]) if (phase, ALL_OPERATIONS, "count") in values
-    ]
+    phases = [phase for phase in dict.fromkeys(run.summary["phase"]) if (phase, ALL_OPERATIONS, "count") in values]
     if not phases:
         return '<p class="absent">No client has reported an operation.</p>'
     head = [Cell("phase"), Cell("operation")] + [
@@ -64,11 +62,7 @@ def system(run: RunData) -> str:
         f"{database.get('name', 'database')} setting": database.get("settings", {}),
         "tag": manifest.get("tags", {}),
     }
-    rows = [
-        [Cell(kind), Cell(name), Cell(value)]
-        for kind, content in given.items()
-        for name, value in _flat(content)
-    ]
+    rows = [[Cell(kind), Cell(name), Cell(value)] for kind, content in given.items() for name, value in _flat(content)]
     text = table([Cell("kind"), Cell("name"), Cell("value")], rows)
     return text + "<h3>Hardware and operating system per node</h3>" + _facts(run)
 
@@ -95,12 +89,11 @@ def accounts(run: RunData) -> str:
     rows = []
     for node in run.nodes:
         if node not in run.traces:
-            rows.append(
-                [Cell(node), Cell(UNKNOWN), *[number(None)] * 5, Cell(""), Cell(run.missing_trace(node))]
-            )
+            rows.append([Cell(node), Cell(UNKNOWN), *[number(None)] * 5, Cell(""), Cell(run.missing_trace(node))])
             continue
         for device in run.traces[node].get("devices", []):
-            rows.append([Cell(node), *_account(device)])
+            found = run.io_rows.get(node, {}).get(device["device"], 0)
+            rows.append([Cell(node), *_account(device, found)])
     if not rows:
         return '<p class="absent">The plan traces no node.</p>'
     note = (
@@ -110,7 +103,7 @@ def accounts(run: RunData) -> str:
     return f'<p class="caption">{note}</p>' + table(head, rows)
 
 
-def _account(device: dict[str, Any]) -> list[Cell]:
+def _account(device: dict[str, Any], rows: int) -> list[Cell]:
     excluded = device.get("excluded") or {}
     named = ", ".join(f"{count} {name}" for name, count in excluded.items() if count)
     missing = "; ".join(f"{layer}: {why}" for layer, why in device.get("layers_missing", {}).items())
@@ -120,7 +113,7 @@ def _account(device: dict[str, Any]) -> list[Cell]:
         Cell(device["device"]),
         *map(
             number,
-            (device["emitted"], device["dropped"], device["completions"], growth, sum(excluded.values())),
+            (rows, device["dropped"], device["completions"], growth, sum(excluded.values())),
         ),
         Cell((named or "none") + settled),
         Cell(missing or UNKNOWN),

@@ -47,9 +47,7 @@ def latency_per_layer(run: RunData) -> Figure:
             for layer in TIMED:
                 values = mine[f"io_{layer}_{statistic}_ns"]
                 if values.notna().any():
-                    plot.add_trace(
-                        _line(run, mine, layer, statistic, layer not in drawn), row=row, col=column
-                    )
+                    plot.add_trace(_line(run, mine, layer, statistic, layer not in drawn), row=row, col=column)
                     drawn.add(layer)
         plot.update_yaxes(title_text=f"{node}<br>mean ({MICROSECONDS})", row=row, col=1)
         plot.update_yaxes(title_text=f"99th percentile ({MICROSECONDS})", row=row, col=2)

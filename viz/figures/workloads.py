@@ -18,9 +18,7 @@ def mean_latency(run: RunData) -> Figure:
     name, title = "workloads", "Mean latency per workload"
     means = _means(run)
     if means.empty:
-        return Figure(
-            name, title, "No run phase has a successful operation, so there is no mean to draw.", None
-        )
+        return Figure(name, title, "No run phase has a successful operation, so there is no mean to draw.", None)
     plot = go.Figure()
     for mode, colour in MODE_COLOURS.items():
         mine = means[means["mode"] == mode]
@@ -46,14 +44,10 @@ def mean_latency(run: RunData) -> Figure:
 
 def _means(run: RunData) -> pd.DataFrame:
     """One row per run phase and mode that has successful operations: workload, mode, mean_ms, operations."""
-    phases = {
-        p["name"]: p.get("workload", p["name"]) for p in run.plan.get("phases", []) if p.get("kind") == "run"
-    }
+    phases = {p["name"]: p.get("workload", p["name"]) for p in run.plan.get("phases", []) if p.get("kind") == "run"}
     columns = ["count", "errors", "mean_us"]
     per_op = run.summary[run.summary["metric"].isin(columns) & (run.summary["op"] != ALL_OPERATIONS)]
-    wide = per_op.pivot_table(index=["phase", "op"], columns="metric", values="value").reindex(
-        columns=columns
-    )
+    wide = per_op.pivot_table(index=["phase", "op"], columns="metric", values="value").reindex(columns=columns)
     wide = wide[wide["mean_us"].notna()].reset_index()
     wide["good"] = wide["count"] - wide["errors"]
     wide["mode"] = ["read" if op in READING else "write" for op in wide["op"]]
@@ -64,8 +58,6 @@ def _means(run: RunData) -> pd.DataFrame:
             if mine.empty:
                 continue
             mean_ms = (mine["mean_us"] * mine["good"]).sum() / mine["good"].sum() / 1000
-            parts = [
-                f"{op}: {mean / 1000:,.3f} ms" for op, mean in zip(mine["op"], mine["mean_us"], strict=True)
-            ]
+            parts = [f"{op}: {mean / 1000:,.3f} ms" for op, mean in zip(mine["op"], mine["mean_us"], strict=True)]
             rows.append((f"{workload}<br>({phase})", mode, mean_ms, ", ".join(parts)))
     return pd.DataFrame(rows, columns=["workload", "mode", "mean_ms", "operations"])
