@@ -32,10 +32,10 @@ def traced_files(run: Run) -> dict[str, Path]:
 
 
 def database_nodes(run: Run) -> list[str]:
-    """Nodes whose I/O the plan wants traced, and those that have I/O rows anyway."""
-    trace = run.plan.get("trace")
-    planned = trace.get("nodes", []) if isinstance(trace, dict) else []
-    return sorted({str(entry["node"]) for entry in planned} | set(traced_files(run)))
+    """The plan's database nodes, traced or not, and nodes that have I/O rows anyway."""
+    nodes = run.plan.get("nodes")
+    planned = {str(node["name"]) for node in (nodes if isinstance(nodes, list) else []) if "database" in node["roles"]}
+    return sorted(planned | set(traced_files(run)))
 
 
 def io_rows(connection: Any, files: list[Path], timeline: Timeline) -> ir.Table:
@@ -51,9 +51,7 @@ def io_rows(connection: Any, files: list[Path], timeline: Timeline) -> ir.Table:
         )
         for span in timeline.spans
     ]
-    phase = (
-        ibis.cases(*inside, else_=schema.BETWEEN_PHASES) if inside else ibis.literal(schema.BETWEEN_PHASES)
-    )
+    phase = ibis.cases(*inside, else_=schema.BETWEEN_PHASES) if inside else ibis.literal(schema.BETWEEN_PHASES)
     return rows.mutate(bucket_start_us=bucket_of(rows.t_unix_ns, timeline), phase=phase)
 
 

@@ -76,16 +76,13 @@ def bucket_ns(plan: dict[str, Any], clocks: dict[str, NodeClock]) -> int:
     bucket_ms = plan.get("bucket_ms", 1000)
     if not isinstance(bucket_ms, int) or isinstance(bucket_ms, bool) or bucket_ms <= 0:
         raise ConfigError(f"bucket_ms must be a positive whole number of milliseconds, not {bucket_ms!r}")
-    bounds = {
-        node: clock.error_bound_ns for node, clock in clocks.items() if clock.error_bound_ns is not None
-    }
+    bounds = {node: clock.error_bound_ns for node, clock in clocks.items() if clock.error_bound_ns is not None}
     length_ns = bucket_ms * 1_000_000
     if bounds:
         worst = max(bounds, key=lambda node: bounds[node])
         if length_ns < 2 * bounds[worst]:
             raise DataError(
-                f"buckets of {bucket_ms} ms are finer than twice the clock's error bound "
-                f"({bounds[worst] / 1e6:g} ms)",
+                f"buckets of {bucket_ms} ms are finer than twice the clock's error bound ({bounds[worst] / 1e6:g} ms)",
                 node=worst,
                 hint="use a larger bucket_ms, or synchronise the nodes' clocks (chrony)",
             )

@@ -88,9 +88,7 @@ def read_io(path: Path, node: str, clock: NodeClock, start_unix_ns: int) -> pa.T
     since_start = pc.divide(pc.subtract(aligned, start_unix_ns).cast(pa.float64()), 1000.0)
     for name, values in (("t_unix_ns", aligned), ("t_us", since_start)):
         field = table.schema.field(name)
-        table = table.set_column(
-            table.schema.get_field_index(name), field, values.cast(field.type, safe=False)
-        )
+        table = table.set_column(table.schema.get_field_index(name), field, values.cast(field.type, safe=False))
     return table
 
 
@@ -102,9 +100,13 @@ def write_parquet(table: pa.Table, path: Path) -> Path:
 
 def write_csv(table: pa.Table, path: Path) -> Path:
     """Comma-separated, one header line, empty cells for unknown values, quotes only where needed."""
+    plain = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
     options = pa_csv.WriteOptions(quoting_style="needed", quoting_header="none")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            pa_csv.write_csv(table, file, options)
+            pa_csv.write_csv(pa.table(plain, names=table.column_names), file, options)
     return path

@@ -55,14 +55,9 @@ def _record_traces(store: RunStore, run: Run) -> None:
         if not (store.node_dir(node) / "trace.json").is_file():
             continue
         trace = read_trace(run, node)
-        missing = {
-            layer: why
-            for device in trace["devices"]
-            for layer, why in device.get("layers_missing", {}).items()
-        }
+        missing = {layer: why for device in trace["devices"] for layer, why in device.get("layers_missing", {}).items()}
         counters = {
-            name: sum(device[name] for device in trace["devices"])
-            for name in ("completions", "emitted", "dropped")
+            name: sum(device[name] for device in trace["devices"]) for name in ("completions", "emitted", "dropped")
         }
         before = {"state": "traced", "reason": "", **tracing.get(node, {})}
         tracing[node] = {**before, "layers_missing": missing, **counters}

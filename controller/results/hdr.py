@@ -110,9 +110,7 @@ def counts_table(path: Path) -> pa.Table:
     )
 
 
-def _counts(
-    path: Path, number: int, payload: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _counts(path: Path, number: int, payload: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Non-empty value ranges of one encoded histogram: their upper ends, middles and counts."""
     try:
         histogram = HdrHistogram.decode(payload.encode("ascii"))

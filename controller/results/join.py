@@ -147,8 +147,7 @@ def joined_expression(rows: ir.Table, ops: ir.Table, io: ir.Table, operations: l
     )
     counted = ["io_reads", "io_writes", "io_discards", "io_flushes", "read_bytes", "write_bytes"]
     zero_where_traced = {
-        name: wide[name].coalesce(wide.traced.ifelse(ibis.literal(0, "int64"), ibis.null("int64")))
-        for name in counted
+        name: wide[name].coalesce(wide.traced.ifelse(ibis.literal(0, "int64"), ibis.null("int64"))) for name in counted
     }
     return wide.mutate(**zero_where_traced).order_by(*keys).select(*schema.joined_columns(operations))
 

@@ -62,9 +62,7 @@ def read_operation_log(path: Path) -> OperationLog:
     return log
 
 
-def operation_table(
-    log: OperationLog, *, client: str, phase: str, clock: NodeClock, start_unix_ns: int
-) -> pa.Table:
+def operation_table(log: OperationLog, *, client: str, phase: str, clock: NodeClock, start_unix_ns: int) -> pa.Table:
     """Rows of `ops.parquet`, times in the controller's clock; order as logged."""
     records = log.records
     node_unix = records["start_mono_ns"] - log.header["anchor_mono_ns"] + log.header["anchor_unix_ns"]
@@ -121,9 +119,7 @@ def _check_header(path: Path, text: bytes, header_bytes: int) -> dict[str, Any]:
     ):
         raise DataError(f"{path} is damaged: a member of its header has the wrong type")
     if record_bytes != RECORD.itemsize:
-        raise DataError(
-            f"{path} has records of {record_bytes!r} bytes, version {VERSION} has {RECORD.itemsize}"
-        )
+        raise DataError(f"{path} has records of {record_bytes!r} bytes, version {VERSION} has {RECORD.itemsize}")
     return dict(header)
 
 

@@ -128,9 +128,7 @@ JOINED_HEAD = (
     Column("node", "string", "", "name of the database node"),
 )
 JOINED_PER_OP = tuple(
-    Column(
-        f"{{op}}_{name.removeprefix('latency_')}", kind, unit, f"`{name}` of ops.csv, whole cluster", empty
-    )
+    Column(f"{{op}}_{name.removeprefix('latency_')}", kind, unit, f"`{name}` of ops.csv, whole cluster", empty)
     for name, kind, unit, empty in (
         ("count", "int64", "operations", "outside the measured window of a phase, or not an operation of it"),
         ("errors", "int64", "operations", "as above"),
@@ -220,9 +218,7 @@ def markdown(table: Table) -> str:
     """The table's columns as a Markdown table, as docs/results-format.md shows them."""
     lines = ["| column | type | unit | meaning | empty when |", "|---|---|---|---|---|"]
     for column in table.columns:
-        lines.append(
-            f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning} | {column.empty} |"
-        )
+        lines.append(f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning} | {column.empty} |")
     return "\n".join(lines)
 
 
@@ -233,7 +229,5 @@ def op_prefix(op: str) -> str:
 
 def joined_columns(operations: Iterable[str]) -> list[str]:
     """Column names of joined.csv for a run that has these operations, in file order."""
-    per_op = [
-        column.name.replace("{op}", op_prefix(op)) for op in sorted(operations) for column in JOINED_PER_OP
-    ]
+    per_op = [column.name.replace("{op}", op_prefix(op)) for op in sorted(operations) for column in JOINED_PER_OP]
     return [column.name for column in JOINED_HEAD] + per_op + [column.name for column in JOINED_IO]

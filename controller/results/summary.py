@@ -61,8 +61,7 @@ def _phase_rows(
             for name in ("mean", *schema.QUANTILES, "max")
         ]
         rows += [
-            (phase, op, f"intended_{name}_us", "us", _micros(intended.get(f"{name}_ns")))
-            for name in ("p50", "p99")
+            (phase, op, f"intended_{name}_us", "us", _micros(intended.get(f"{name}_ns"))) for name in ("p50", "p99")
         ]
     everything = _count_rows(phase, schema.ALL_OPERATIONS, total_count, total_errors, seconds)
     return [*everything, (phase, schema.ALL_OPERATIONS, "runtime_s", "s", seconds), *rows]

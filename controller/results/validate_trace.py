@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ibis
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from controller.errors import DataError
@@ -31,7 +32,7 @@ def check_traces(run: Run) -> list[Finding]:
         elif not (folder / "trace.json").is_file() or not (folder / "io.parquet").is_file():
             findings.append(Finding("error", node, "the node should have been traced and has no I/O rows"))
         else:
-            findings += _check_node(node, read_trace(run, node), _rows_by_device(run, node))
+            findings += _check_node(node, read_trace(run, node), rows_by_device(run, node))
     return findings
 
 
@@ -40,9 +41,7 @@ def read_trace(run: Run, node: str) -> dict[str, Any]:
     path = run.store.node_dir(node) / "trace.json"
     trace = read_json(path)
     if trace.get("schema_version") != TRACE_VERSION:
-        raise DataError(
-            f"{path} has schema_version {trace.get('schema_version')!r}, not {TRACE_VERSION}", node=node
-        )
+        raise DataError(f"{path} has schema_version {trace.get('schema_version')!r}, not {TRACE_VERSION}", node=node)
     devices = trace.get("devices")
     usable = isinstance(devices, list) and all(
         isinstance(device, dict)
@@ -63,9 +62,7 @@ def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[
         findings.append(Finding("error", node, text))
     known = {device["device"] for device in trace["devices"]}
     for name in sorted(set(rows) - known):
-        findings.append(
-            Finding("error", f"{node}/{name}", f"{rows[name]} I/O rows, and trace.json lacks the device")
-        )
+        findings.append(Finding("error", f"{node}/{name}", f"{rows[name]} I/O rows, and trace.json lacks the device"))
     for device in trace["devices"]:
         findings += _check_device(f"{node}/{device['device']}", device, rows.get(device["device"], 0))
     return findings
@@ -104,13 +101,16 @@ def diskstats_growth(device: dict[str, Any]) -> int | None:
     return int(sum(after[name] - before[name] for name in _COUNTED if name in before and name in after))
 
 
-def _rows_by_device(run: Run, node: str) -> dict[str, int]:
+def rows_by_device(run: Run, node: str) -> dict[str, int]:
+    """I/O rows of one node per device; empty when it has none."""
     path = run.store.node_dir(node) / "io.parquet"
+    if not path.is_file():
+        return {}
     try:
-        counted = pq.read_table(path, columns=["device"])["device"].value_counts().to_pylist()
+        devices = pq.read_table(path, columns=["device"])["device"].cast(pa.string())
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{path} cannot be read: {error}", node=node) from error
-    return {entry["values"]: entry["counts"] for entry in counted}
+    return {entry["values"]: entry["counts"] for entry in devices.value_counts().to_pylist()}
 
 
 def check_layer_sums(run: Run) -> list[Finding]:
@@ -128,9 +128,7 @@ def check_layer_sums(run: Run) -> list[Finding]:
         wrong = connection.execute((there & (total != rows.total_ns.coalesce(-1))).sum())
         negative = connection.execute(ibis.or_(*(layer < 0 for layer in layers)).sum())
         if wrong and wrong > 0:
-            findings.append(
-                Finding("error", node, f"layers do not add up to total_ns in {int(wrong)} I/O rows")
-            )
+            findings.append(Finding("error", node, f"layers do not add up to total_ns in {int(wrong)} I/O rows"))
         if negative and negative > 0:
             findings.append(Finding("error", node, f"{int(negative)} I/O rows have a negative layer"))
     connection.disconnect()

@@ -1,0 +1,110 @@
+"""Where an I/O spends its time: latency of every layer on every node over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from controller.results.schema import BETWEEN_PHASES, LAYERS, TIMED
+from viz.figures.style import (
+    LAYER_COLOURS,
+    LAYER_DASHES,
+    MICROSECONDS,
+    Figure,
+    finish,
+    logarithmic,
+    thin,
+    thinning_note,
+    time_axis,
+)
+from viz.run_data import RunData
+
+_STATISTICS = {"mean": "mean", "p99": "99th percentile"}
+
+
+def latency_per_layer(run: RunData) -> Figure:
+    """One row of panels a node: mean left, 99th percentile right; one line a layer, and the total."""
+    name, title = "layers", "I/O latency per layer and node over time"
+    rows = run.joined[run.joined["io_total_mean_ns"].notna()].sort_values("bucket_start_us")
+    nodes = sorted(rows["node"].unique())
+    if not nodes:
+        reasons = "; ".join(f"{node} ({run.missing_trace(node)})" for node in run.nodes)
+        return Figure(name, title, f"No I/O was traced: {reasons or 'the plan traces no node'}.", None)
+    plot = make_subplots(
+        rows=len(nodes),
+        cols=2,
+        shared_xaxes=True,
+        shared_yaxes="all",
+        horizontal_spacing=0.09,
+        vertical_spacing=0.18 / (len(nodes) + 1),
+    )
+    drawn: set[str] = set()
+    for row, node in enumerate(nodes, 1):
+        mine = rows[rows["node"] == node]
+        for column, statistic in enumerate(_STATISTICS, 1):
+            for layer in TIMED:
+                values = mine[f"io_{layer}_{statistic}_ns"]
+                if values.notna().any():
+                    plot.add_trace(_line(run, mine, layer, statistic, layer not in drawn), row=row, col=column)
+                    drawn.add(layer)
+        plot.update_yaxes(title_text=f"{node}<br>mean ({MICROSECONDS})", row=row, col=1)
+        plot.update_yaxes(title_text=f"99th percentile ({MICROSECONDS})", row=row, col=2)
+    logarithmic(plot, rows[[f"io_{layer}_{what}_ns" for layer in TIMED for what in _STATISTICS]] / 1000)
+    plot.update_yaxes(showticklabels=True)
+    time_axis(plot, run.timeline, len(nodes), columns=2)
+    caption = (
+        f"All I/Os of a node that started in a bucket of {run.bucket_s:g} s; logarithmic, one scale for all."
+        f"{_absent(run, rows, nodes)}{thinning_note(len(rows) // len(nodes))}"
+    )
+    return Figure(name, title, caption, finish(plot, 110 + 210 * len(nodes), run.timeline))
+
+
+def _line(run: RunData, rows: pd.DataFrame, layer: str, statistic: str, legend: bool) -> go.Scatter:
+    middle_s = _part_middle_s(run, rows)
+    order = np.argsort(middle_s, kind="stable")
+    x, y = thin(middle_s[order], rows[f"io_{layer}_{statistic}_ns"].to_numpy(float)[order] / 1000)
+    return go.Scatter(
+        x=x,
+        y=y,
+        name=layer,
+        legendgroup=layer,
+        showlegend=legend,
+        mode="lines",
+        line={"color": LAYER_COLOURS[layer], "dash": LAYER_DASHES[layer], "width": 1.6},
+        hovertemplate=f"%{{y:,.3f}} {MICROSECONDS}",
+    )
+
+
+def _part_middle_s(run: RunData, rows: pd.DataFrame) -> np.ndarray:
+    """Middle of the part of the bucket that belongs to the row's phase: a bucket may hold two phases."""
+    spans = {span.phase: span for span in run.timeline.spans}
+    zero, length = run.timeline.start_unix_ns, run.timeline.bucket_ns
+    middles = []
+    for bucket_us, phase in zip(rows["bucket_start_us"], rows["phase"], strict=True):
+        start = zero + int(bucket_us) * 1000
+        end = start + length
+        if phase != BETWEEN_PHASES and phase in spans:
+            start, end = max(start, spans[phase].start_unix_ns), min(end, spans[phase].end_unix_ns)
+        else:
+            ends = [span.end_unix_ns for span in spans.values() if start < span.end_unix_ns < end]
+            starts = [span.start_unix_ns for span in spans.values() if start < span.start_unix_ns < end]
+            if ends:
+                start = max(ends)
+            elif starts:
+                end = min(starts)
+        middles.append(((start + end) / 2 - zero) / 1e9)
+    return np.array(middles)
+
+
+def _absent(run: RunData, rows: pd.DataFrame, nodes: list[str]) -> str:
+    """Which layers are not there, and why."""
+    texts = []
+    for node in nodes:
+        known = run.manifest.get("tracing", {}).get(node, {}).get("layers_missing", {})
+        mine = rows[rows["node"] == node]
+        gone = [layer for layer in LAYERS if not mine[f"io_{layer}_mean_ns"].notna().any()]
+        texts += [f"{node} {layer} ({known.get(layer, 'no I/O passed it')})" for layer in gone]
+    texts += [f"{node} ({run.missing_trace(node)})" for node in run.nodes if node not in nodes]
+    return f" Not visible: {'; '.join(texts)}." if texts else ""

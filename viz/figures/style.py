@@ -1,0 +1,159 @@
+"""The look that all figures share: colours with a fixed meaning, time axis, phases, thinning of series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from controller.results.timeline import Timeline
+
+# Okabe and Ito's palette: distinguishable with every common form of colour blindness, and in grey by dash.
+BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#333333"
+OPERATION_COLOURS = {
+    "READ": BLUE,
+    "UPDATE": VERMILLION,
+    "INSERT": GREEN,
+    "DELETE": PURPLE,
+    "SCAN": SKY,
+    "READ-MODIFY-WRITE": ORANGE,
+}
+MODE_COLOURS = {"read": BLUE, "write": VERMILLION}
+LAYER_COLOURS = {"total": BLACK, "vfs": PURPLE, "block": BLUE, "driver": ORANGE, "device": GREEN}
+LAYER_DASHES = {"total": "solid", "vfs": "dot", "block": "dash", "driver": "dashdot", "device": "solid"}
+#: The micro sign, spelled so that it cannot be mistaken for the Greek letter.
+MICROSECONDS = "\u00b5s"
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
+
+#: Longest series that is drawn point by point.
+MOST_POINTS = 4000
+#: Space for phase labels: pixels a row, pixels a character, and the plot's usual width.
+_ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 1120
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`plot` is None when there is nothing to draw; then `caption` says why."""
+
+    name: str
+    title: str
+    caption: str
+    plot: go.Figure | None
+
+
+def operation_colour(op: str) -> str:
+    return OPERATION_COLOURS.get(op, BLACK)
+
+
+def finish(plot: go.Figure, height_px: int, timeline: Timeline | None = None) -> go.Figure:
+    """Apply the common layout; with a timeline, shade and label its phases."""
+    rows = _label_phases(plot, timeline) if timeline is not None else 0
+    plot.update_layout(
+        template="plotly_white",
+        height=height_px + rows * _ROW_PX,
+        margin={"l": 76, "r": 24, "t": 44 + rows * _ROW_PX, "b": 52},
+        font={"family": FONT, "size": 13, "color": "#222"},
+        hovermode="x unified" if timeline is not None else "closest",
+        hoverlabel={"font": {"size": 12}},
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"},
+    )
+    plot.update_xaxes(showline=True, linecolor="#999", gridcolor="#eee", zeroline=False)
+    plot.update_yaxes(showline=True, linecolor="#999", gridcolor="#e4e4e4", zeroline=False)
+    return plot
+
+
+def time_axis(plot: go.Figure, timeline: Timeline, last_row: int, columns: int = 1) -> None:
+    """One time axis in seconds since the run's start, titled below the last row only."""
+    seconds = (timeline.end_unix_ns - timeline.start_unix_ns) / 1e9
+    plot.update_xaxes(range=[0, seconds], hoverformat=".3f")
+    for column in range(1, columns + 1):
+        plot.update_xaxes(title_text="Time since the run's start (s)", row=last_row, col=column)
+
+
+def logarithmic(plot: go.Figure, values: pd.DataFrame) -> None:
+    """Make all y axes logarithmic with one range that holds `values`, ticks written out (1, 2, 5, 10 ...)."""
+    numbers = values.to_numpy(float).ravel()
+    positive = numbers[np.isfinite(numbers) & (numbers > 0)]
+    low, high = (np.log10(positive.min()), np.log10(positive.max())) if len(positive) else (0.0, 1.0)
+    margin = max((high - low) * 0.06, 0.05)
+    steps = (1, 2, 5) if high - low < 2.2 else (1,)
+    ticks = [step * 10.0**power for power in range(int(low) - 2, int(high) + 2) for step in steps]
+    plot.update_yaxes(
+        type="log",
+        range=[low - margin, high + margin],
+        tickvals=ticks,
+        ticktext=[f"{tick:,.10g}" for tick in ticks],
+    )
+
+
+def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
+    """Shade every phase on all panels, label it above the first; returns how many rows the labels take."""
+    total_ns = max(timeline.end_unix_ns - timeline.start_unix_ns, 1)
+    row_ends: list[float] = []
+    for index, span in enumerate(timeline.spans):
+        start, end = ((t - timeline.start_unix_ns) / 1e9 for t in (span.start_unix_ns, span.end_unix_ns))
+        colour = "#4a6fa5" if index % 2 == 0 else "#8a8a8a"
+        plot.add_vrect(
+            x0=start,
+            x1=end,
+            fillcolor=colour,
+            opacity=0.08,
+            line_width=0,
+            layer="below",
+            row="all",
+            col="all",
+        )
+        width = len(span.phase) * _CHARACTER_PX / _PLOT_PX * total_ns / 1e9 * _columns(plot)
+        row = next((i for i, used in enumerate(row_ends) if used <= start), len(row_ends))
+        row_ends[row:] = [start + width, *row_ends[row + 1 :]]
+        for column in range(_columns(plot)):
+            _label(plot, span.phase, start, row, column)
+    return len(row_ends)
+
+
+def _label(plot: go.Figure, text: str, x: float, row: int, column: int) -> None:
+    axis = "x" if column == 0 else f"x{column + 1}"
+    plot.add_annotation(
+        text=text,
+        x=x,
+        xref=axis,
+        y=1,
+        yref="paper",
+        yshift=row * _ROW_PX,
+        xanchor="left",
+        yanchor="bottom",
+        showarrow=False,
+        font={"size": 11, "color": "#555"},
+    )
+
+
+def _columns(plot: go.Figure) -> int:
+    """Columns of panels: x axes whose panels stand in the top row."""
+    tops = [axis.domain[1] for axis in plot.select_yaxes() if axis.domain]
+    return max(sum(top == max(tops) for top in tops), 1) if tops else 1
+
+
+def thin(
+    x: NDArray[np.float64], y: NDArray[np.float64], most: int = MOST_POINTS
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A series of at most about `most` points that keeps the smallest and largest value of every stretch."""
+    if len(x) <= most:
+        return x, y
+    keep: set[int] = {0, len(x) - 1}
+    for stretch in np.array_split(np.arange(len(x)), most // 2):
+        values = y[stretch]
+        if not np.isnan(values).all():
+            keep |= {int(stretch[np.nanargmin(values)]), int(stretch[np.nanargmax(values)])}
+    index = np.array(sorted(keep))
+    return x[index], y[index]
+
+
+def thinning_note(points: int) -> str:
+    """A sentence for the caption when a series of this many points was thinned; else nothing."""
+    if points <= MOST_POINTS:
+        return ""
+    return f" Of {points} points a series at most {MOST_POINTS} are drawn; every stretch keeps its extremes."

@@ -1,0 +1,85 @@
+"""report.html: one run on one self-contained page."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from controller.results.schema import ALL_OPERATIONS
+from controller.results.store import write_atomically
+from viz import tables
+from viz.figures import layers, node_io, operations, workloads
+from viz.page import Section, figure_section, page
+from viz.run_data import RunData, load_run
+
+FILE = "report.html"
+
+
+def write_report(run_dir: Path) -> Path:
+    """Draw a joined run and return the page's path. DataError when the run was not joined."""
+    run = load_run(run_dir)
+    figures = (
+        operations.throughput(run),
+        operations.latency(run),
+        node_io.requests_per_node(run),
+        layers.latency_per_layer(run),
+        workloads.mean_latency(run),
+    )
+    sections = [
+        Section("results", "Results", tables.headline(run)),
+        Section("remarks", "Warnings and gaps", remarks(run)),
+        *(figure_section(figure) for figure in figures),
+        Section("trace", "Trace accounts", tables.accounts(run)),
+        Section("system", "Versions, hardware, settings", tables.system(run)),
+    ]
+    path = run.store.path / FILE
+    write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
+    run.store.record_files([path])
+    return path
+
+
+def header(run: RunData) -> str:
+    """Title, status, run id and the verdict in one sentence."""
+    status = str(run.manifest.get("status", "failed"))
+    known = status if status in ("complete", "partial") else "failed"
+    reasons = "".join(f"<li>{escape(str(text))}</li>" for text in run.manifest.get("reasons", []))
+    return (
+        f"<header><h1>{escape(str(run.manifest.get('experiment', 'run')))}"
+        f'<span class="status {known}">{escape(status)}</span></h1>'
+        f'<p class="run">run {escape(run.store.run_id)}</p><p>{escape(verdict(run))}</p>'
+        + (f'<ul class="findings error">{reasons}</ul>' if reasons else "")
+        + "</header>"
+    )
+
+
+def verdict(run: RunData) -> str:
+    """What was done and what was lost, in numbers."""
+    everything = run.summary[run.summary["op"] == ALL_OPERATIONS]
+    totals = everything.groupby("metric")["value"].sum()
+    done, failed = int(totals.get("count", 0)), int(totals.get("errors", 0))
+    lost = {node: count for node, count in run.manifest.get("lost_events", {}).items() if node in run.traces}
+    emitted = sum(trace.get("emitted", 0) for trace in run.traces.values())
+    seconds = (run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9
+    operations_text = f"{done:,} operations in {len(run.timeline.spans)} phases, {failed:,} failed"
+    if not run.traces:
+        return f"{operations_text}; no I/O was traced. The run took {seconds:.0f} s."
+    nodes = f"{len(run.traces)} node{'s' if len(run.traces) != 1 else ''}"
+    return (
+        f"{operations_text}; {emitted:,} I/Os traced on {nodes}, {sum(lost.values()):,} lost. "
+        f"The run took {seconds:.0f} s."
+    )
+
+
+def remarks(run: RunData) -> str:
+    """Warnings, layers that are missing, and nodes without a trace, each with its reason."""
+    lines = [("warning", str(text)) for text in run.manifest.get("warnings", [])]
+    for node, entry in run.manifest.get("tracing", {}).items():
+        if entry.get("state") != "traced":
+            lines.append(("warning", f"{node}: {run.missing_trace(node)}"))
+        lines += [
+            ("", f"{node}: layer {layer} is missing: {why}") for layer, why in entry.get("layers_missing", {}).items()
+        ]
+    if not lines:
+        return "<p>None: every check passed, every layer of every traced node is visible.</p>"
+    items = "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in dict.fromkeys(lines))
+    return f'<ul class="findings">{items}</ul>'

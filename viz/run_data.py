@@ -1,0 +1,85 @@
+"""What the figures are drawn from: the joined tables and descriptions of one run, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from controller.errors import DataError
+from controller.results import schema
+from controller.results.convert import open_run
+from controller.results.store import RunStore, read_json
+from controller.results.timeline import Timeline
+from controller.results.validate_trace import rows_by_device
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run. `ops`, `joined` and `summary` are the tables of the same names; `facts`, `traces` per node,
+    `io_rows` per node and device."""
+
+    store: RunStore
+    manifest: dict[str, Any]
+    plan: dict[str, Any]
+    timeline: Timeline
+    ops: pd.DataFrame
+    joined: pd.DataFrame
+    summary: pd.DataFrame
+    facts: dict[str, dict[str, Any]]
+    traces: dict[str, dict[str, Any]]
+    io_rows: dict[str, dict[str, int]]
+
+    @property
+    def bucket_s(self) -> float:
+        return self.timeline.bucket_ns / 1e9
+
+    @property
+    def operations(self) -> list[str]:
+        return sorted(self.ops["op"].unique())
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted(self.joined["node"].unique())
+
+    def missing_trace(self, node: str) -> str:
+        """Why a node has no I/O, as one clause."""
+        entry = self.manifest.get("tracing", {}).get(node, {})
+        state = entry.get("state", "not traced")
+        return f"tracing {state}: {entry['reason']}" if entry.get("reason") else f"tracing {state}"
+
+
+def load_run(run_dir: Path) -> RunData:
+    """Read a joined run; DataError when it was not joined or its tables cannot be read."""
+    run = open_run(run_dir)
+    store = run.store
+    folders = {node: store.node_dir(node) for node in store.node_names()}
+    return RunData(
+        store=store,
+        manifest=store.manifest(),
+        plan=store.plan(),
+        timeline=run.timeline,
+        ops=_table(store, schema.OPS),
+        joined=_table(store, schema.JOINED),
+        summary=_table(store, schema.SUMMARY),
+        facts=_descriptions(folders, "facts.json"),
+        traces=_descriptions(folders, "trace.json"),
+        io_rows={node: rows_by_device(run, node) for node in folders},
+    )
+
+
+def _table(store: RunStore, table: schema.Table) -> pd.DataFrame:
+    path = store.path / table.path
+    texts = {column.name: "str" for column in table.columns if column.kind == "string"}
+    try:
+        return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing", hint="join the run first: `strata join RUN`") from None
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _descriptions(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
+    return {node: read_json(folder / name) for node, folder in folders.items() if (folder / name).is_file()}

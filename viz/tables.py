@@ -1,0 +1,133 @@
+"""The report's tables: headline numbers, what the run ran on, and the trace's accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from controller.results.schema import ALL_OPERATIONS
+from controller.results.validate_trace import diskstats_growth
+from viz.page import UNKNOWN, Cell, number, table
+from viz.run_data import RunData
+
+_LATENCIES = {"mean": "mean_us", "p50": "p50_us", "p99": "p99_us", "p99.9": "p999_us", "max": "max_us"}
+
+
+def headline(run: RunData) -> str:
+    """Throughput, errors and latencies per phase and operation."""
+    values: dict[tuple[str, str, str], float] = dict(
+        zip(
+            zip(run.summary["phase"], run.summary["op"], run.summary["metric"], strict=True),
+            run.summary["value"].astype(float),
+            strict=True,
+        )
+    )
+    phases = [phase for phase in dict.fromkeys(run.summary["phase"]) if (phase, ALL_OPERATIONS, "count") in values]
+    if not phases:
+        return '<p class="absent">No client has reported an operation.</p>'
+    head = [Cell("phase"), Cell("operation")] + [
+        Cell(text, number=True)
+        for text in ("operations", "errors", "throughput (ops/s)", *(f"{name} (ms)" for name in _LATENCIES))
+    ]
+    rows: list[list[Cell]] = []
+    totals: set[int] = set()
+    for phase in phases:
+        ops = dict.fromkeys(op for name, op, metric in values if name == phase and metric == "count")
+        for op in ops:
+            if op == ALL_OPERATIONS:
+                totals.add(len(rows))
+            counts = [values.get((phase, op, m)) for m in ("count", "errors", "throughput_ops_per_s")]
+            times = [values.get((phase, op, metric)) for metric in _LATENCIES.values()]
+            label = phase if op == ALL_OPERATIONS else ""
+            rows.append(
+                [
+                    Cell(label),
+                    Cell(op),
+                    *map(number, counts),
+                    *(number(t / 1000 if t is not None else None) for t in times),
+                ]
+            )
+    return table(head, rows, frozenset(totals))
+
+
+def system(run: RunData) -> str:
+    """Versions, durability and settings, then hardware per node."""
+    manifest = run.manifest
+    database = run.plan.get("database", {})
+    given = {
+        "version": manifest.get("versions", {}),
+        "git revision": manifest.get("git_revision"),
+        "durability": manifest.get("durability", {}),
+        "setting": manifest.get("settings", {}),
+        f"{database.get('name', 'database')} setting": database.get("settings", {}),
+        "tag": manifest.get("tags", {}),
+    }
+    rows = [[Cell(kind), Cell(name), Cell(value)] for kind, content in given.items() for name, value in _flat(content)]
+    text = table([Cell("kind"), Cell("name"), Cell("value")], rows)
+    return text + "<h3>Hardware and operating system per node</h3>" + _facts(run)
+
+
+def _facts(run: RunData) -> str:
+    if not run.facts:
+        return '<p class="absent">No node has reported its hardware.</p>'
+    flat = {node: dict(_flat(facts)) for node, facts in run.facts.items()}
+    names = list(dict.fromkeys(name for facts in flat.values() for name in facts))
+    rows = [[Cell(name), *(Cell(facts.get(name, UNKNOWN)) for facts in flat.values())] for name in names]
+    return table([Cell("fact"), *(Cell(node) for node in flat)], rows)
+
+
+def accounts(run: RunData) -> str:
+    """Per node and device: rows, lost events, completions and what the kernel counted."""
+    numbers = ("rows", "dropped", "completions", "diskstats", "excluded")
+    head = [
+        Cell("node"),
+        Cell("device"),
+        *(Cell(n, number=True) for n in numbers),
+        Cell("excluded, by name"),
+        Cell("not visible"),
+    ]
+    rows = []
+    for node in run.nodes:
+        if node not in run.traces:
+            rows.append([Cell(node), Cell(UNKNOWN), *[number(None)] * 5, Cell(""), Cell(run.missing_trace(node))])
+            continue
+        for device in run.traces[node].get("devices", []):
+            found = run.io_rows.get(node, {}).get(device["device"], 0)
+            rows.append([Cell(node), *_account(device, found)])
+    if not rows:
+        return '<p class="absent">The plan traces no node.</p>'
+    note = (
+        "Rows + dropped = completions, and completions + excluded = diskstats (growth of the kernel's own "
+        "counters while tracing): checked on every run."
+    )
+    return f'<p class="caption">{note}</p>' + table(head, rows)
+
+
+def _account(device: dict[str, Any], rows: int) -> list[Cell]:
+    excluded = device.get("excluded") or {}
+    named = ", ".join(f"{count} {name}" for name, count in excluded.items() if count)
+    missing = "; ".join(f"{layer}: {why}" for layer, why in device.get("layers_missing", {}).items())
+    growth = diskstats_growth(device)
+    settled = "" if device.get("diskstats_settled") else " (diskstats not settled)"
+    return [
+        Cell(device["device"]),
+        *map(
+            number,
+            (rows, device["dropped"], device["completions"], growth, sum(excluded.values())),
+        ),
+        Cell((named or "none") + settled),
+        Cell(missing or UNKNOWN),
+    ]
+
+
+def _flat(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Leaves of nested objects as (dotted name, text)."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from _flat(value, f"{prefix}.{name}" if prefix else str(name))
+    elif isinstance(content, list) and any(isinstance(entry, dict) for entry in content):
+        for index, entry in enumerate(content):
+            yield from _flat(entry, f"{prefix}.{index}")
+    elif content is not None:
+        text = ", ".join(map(str, content)) if isinstance(content, list) else str(content)
+        yield prefix, text
