@@ -42,7 +42,7 @@ class_path_of() {
 # launch CLASS BINDING ARGUMENT...: takes -cp and -jvm-args out of the arguments, as YCSB's launcher does
 launch() {
     local class=$1 binding=$2 java class_path module
-    local -a arguments=() jvm=()
+    local -a arguments=() jvm=() options=() more=()
     shift 2
     read -r -a jvm <<< "${JAVA_OPTS:-}"
     if ! java=$(find_java); then
@@ -53,7 +53,12 @@ launch() {
         *[!A-Za-z0-9_-]*) module=core ;;
         *) module=$(module_of "$binding") ;;
     esac
-    class_path=$(class_path_of "${module:-core}") || exit 3
+    module=${module:-core}
+    class_path=$(class_path_of "$module") || exit 3
+    if [ -e "$home/$module/jvm.options" ]; then
+        mapfile -t options < "$home/$module/jvm.options"
+        jvm=("${options[@]}" "${jvm[@]}")
+    fi
     while [ $# -gt 0 ]; do
         case $1 in
             -cp) class_path="$class_path:${2:-}"; shift ;;

@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.LongAdder;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.SetupException;
+import org.stratabench.ycsb.UsageException;
 import org.stratabench.ycsb.measure.ClientCost;
 import org.stratabench.ycsb.measure.Clock;
 import org.stratabench.ycsb.measure.Interval;
@@ -119,6 +120,10 @@ public final class Run {
       return;
     }
     Throwable failure = gate.connectFailure();
+    if (failure instanceof UsageException) {
+      control.stop(ExitCode.USAGE, failure.getMessage());
+      return;
+    }
     if (failure != null) {
       String message = failure.getMessage() == null ? failure.toString() : failure.getMessage();
       throw new SetupException("cannot connect to " + options.binding().name() + ": " + message, failure);
