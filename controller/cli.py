@@ -144,10 +144,10 @@ def _run(options: argparse.Namespace) -> int:
     experiment, text = load_experiment(options.experiment, options.settings)
     thresholds = [parse_threshold(condition) for condition in options.fail_on]
     tags = dict(_tag(tag) for tag in options.tag)
-    inventory = load_inventory(Path(options.inventory))
-    plan = _make_plan(experiment, inventory)
     if options.repeat < 1:
         raise ConfigError(f"--repeat {options.repeat}: at least 1")
+    inventory = load_inventory(Path(options.inventory))
+    plan = _make_plan(experiment, inventory)
     if options.dry_run:
         print(plan.model_dump_json(indent=1))
         return 0

@@ -183,7 +183,7 @@ def test_a_silent_controller_loses_its_jobs(agent: Running) -> None:
         async with grpc.aio.secure_channel(agent.address, agent.certificates.credentials()) as channel:
             await channel.channel_ready()
             stub = api_grpc.AgentStub(channel)
-            call = stub.Session()
+            call = stub.Session()  # type: ignore[call-arg]
             await call.write(api.SessionRequest(run_id="r1", lease_ms=800))
             await call.read()
             await stub.StartJob(job())
