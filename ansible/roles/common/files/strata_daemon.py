@@ -26,6 +26,8 @@ from pathlib import Path
 
 LOG_TAIL_LINES = 12
 POLL_S = 0.05
+# In the environment of a daemon, and so of all that it starts: the path of its pid file.
+MARK = "STRATA_PIDFILE"
 # What a daemon may inherit: its behaviour must not depend on the terminal or the tool that started it.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
 
@@ -42,8 +44,7 @@ class Process:
     start_ticks: int
 
     def alive(self) -> bool:
-        found = read_process(self.pid)
-        return found is not None and found[0] == self
+        return read_process(self.pid) == self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Record:
     ports: tuple[str, ...]
 
 
-def read_process(pid: int) -> tuple[Process, int] | None:
-    """The live process with this pid and its session; None when there is none, or only a zombie."""
+def read_process(pid: int) -> Process | None:
+    """The live process with this pid; None when there is none, or only a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -67,13 +68,15 @@ def read_process(pid: int) -> tuple[Process, int] | None:
     fields = text.rpartition(")")[2].split()
     if fields[0] in "ZX":
         return None
-    return Process(pid, int(fields[19])), int(fields[3])
+    return Process(pid, int(fields[19]))
 
 
 def read_record(pidfile: Path) -> Record | None:
     """The pid file's content, or None when there is none or it is damaged."""
     try:
-        pid, ticks, fingerprint, name, log, *ports = pidfile.read_text(encoding="utf-8").splitlines()
+        pid, ticks, *rest = pidfile.read_text(encoding="utf-8").splitlines()
+        # A file of another version may end earlier: its process must be found nevertheless.
+        fingerprint, name, log, *ports = [*rest, *["", pidfile.stem, "/dev/null"][len(rest) :]]
         return Record(Process(int(pid), int(ticks)), fingerprint, name, Path(log), tuple(ports))
     except (OSError, ValueError):
         return None
@@ -88,14 +91,24 @@ def write_record(pidfile: Path, record: Record) -> None:
     temporary.replace(pidfile)
 
 
-def session_members(leader: Process) -> list[Process]:
-    """The leader and everything that it started in its own session."""
-    members = []
+def started_under(pidfiles: Callable[[str], bool]) -> list[Process]:
+    """All processes that a daemon with such a pid file is, or has started, also in sessions of their own.
+
+    The environment tells, so that what outlived its daemon or lost its pid file is found as well.
+    """
+    found = []
     for entry in Path("/proc").iterdir():
-        found = read_process(int(entry.name)) if entry.name.isdigit() else None
-        if found and found[1] == leader.pid and found[0].start_ticks >= leader.start_ticks:
-            members.append(found[0])
-    return members
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        marks = [line.removeprefix(f"{MARK}=") for line in environment if line.startswith(f"{MARK}=")]
+        process = read_process(int(entry.name))
+        if process and any(map(pidfiles, marks)):
+            found.append(process)
+    return found
 
 
 def await_end(processes: list[Process], seconds: float) -> list[Process]:
@@ -119,26 +132,35 @@ def send(process: Process, number: signal.Signals) -> None:
             raise DaemonError(f"process {process.pid} belongs to another user: {error}") from error
 
 
-def stop(pidfiles: list[Path], grace_s: float) -> bool:
-    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether it changed anything."""
-    records = {pidfile: read_record(pidfile) for pidfile in pidfiles}
-    leaders = [record.process for record in records.values() if record and record.process.alive()]
-    members = [member for leader in leaders for member in session_members(leader)]
-    for leader in leaders:
-        send(leader, signal.SIGTERM)
-    for process in await_end(leaders, grace_s):
-        send(process, signal.SIGKILL)
-    orphans = [process for process in members if process.alive()]
-    for process in orphans:
-        send(process, signal.SIGKILL)
-    stubborn = await_end(leaders + orphans, 10.0)
-    if stubborn:
-        raise DaemonError(f"process {stubborn[0].pid} does not end, not even by SIGKILL")
-    changed = bool(leaders)
+def stop(pidfiles: list[Path], folder: Path | None, grace_s: float) -> bool:
+    """Ends daemons and all that they started: TERM, at most ``grace_s`` seconds, KILL. Returns whether it had to.
+
+    The daemons get TERM first, because some end their own children in order; what is left then gets it too.
+    With ``folder``, every daemon whose pid file is or was in it.
+    """
+
+    def ours(mark: str) -> bool:
+        return Path(mark) in pidfiles or (folder is not None and Path(mark).parent == folder)
+
+    leaders = [record.process for record in map(read_record, pidfiles) if record and record.process.alive()]
+    everything = leaders + [process for process in started_under(ours) if process not in leaders]
+    end(leaders, grace_s)
+    end(everything, min(grace_s, 1.0))
+    changed = bool(everything) or any(pidfile.exists() for pidfile in pidfiles)
     for pidfile in pidfiles:
-        changed = pidfile.exists() or changed
         pidfile.unlink(missing_ok=True)
     return changed
+
+
+def end(processes: list[Process], grace_s: float) -> None:
+    """TERM to all at once, KILL to those that still live after ``grace_s`` seconds."""
+    for process in processes:
+        send(process, signal.SIGTERM)
+    for process in await_end(processes, grace_s):
+        send(process, signal.SIGKILL)
+    stubborn = await_end(processes, 10.0)
+    if stubborn:
+        raise DaemonError(f"process {stubborn[0].pid} does not end, not even by SIGKILL")
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
@@ -232,7 +254,7 @@ def start(wanted: Start) -> str:
     if running and record is not None and record.fingerprint == mark:
         return "running"
     if running:
-        stop([wanted.pidfile], wanted.grace_s)
+        stop([wanted.pidfile], None, wanted.grace_s)
     for endpoint in wanted.ports:
         require_free_port(wanted.name, endpoint)
     launch(wanted, mark)
@@ -252,14 +274,14 @@ def launch(wanted: Start, mark: str) -> None:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=wanted.cwd,
-                env=inherited | wanted.environment,
+                env=inherited | wanted.environment | {MARK: str(wanted.pidfile)},
                 start_new_session=True,
             )
         except OSError as error:
             raise DaemonError(f"{wanted.name} cannot be started: {error}") from error
     found = read_process(child.pid)
     if found:
-        write_record(wanted.pidfile, Record(found[0], mark, wanted.name, wanted.log, tuple(wanted.ports)))
+        write_record(wanted.pidfile, Record(found, mark, wanted.name, wanted.log, tuple(wanted.ports)))
     try:
         code = child.wait(wanted.settle_s)
     except subprocess.TimeoutExpired:
@@ -360,7 +382,7 @@ def run_wait(options: argparse.Namespace) -> dict[str, object]:
 
 
 def run_stop(options: argparse.Namespace) -> dict[str, object]:
-    return {"changed": stop(pidfiles_of(options), options.grace), "state": "stopped"}
+    return {"changed": stop(pidfiles_of(options), options.all, options.grace), "state": "stopped"}
 
 
 def run_status(options: argparse.Namespace) -> dict[str, object]:
