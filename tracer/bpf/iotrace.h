@@ -63,6 +63,8 @@ struct iotrace_record {
 	__u16 requeues;	    /* 110: how often the driver gave it back */
 };
 
+_Static_assert(sizeof(struct iotrace_record) == 112, "the file format has changed");
+
 /* Why a request that the kernel counted gave no record. */
 enum iotrace_excluded {
 	IOTRACE_EX_IN_FLIGHT_AT_START = 0, /* began before the trace was switched on */

@@ -183,17 +183,35 @@ static int check(const struct options *options)
 	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
 }
 
-static int trace_all(struct trace *trace, const sigset_t *signals)
+/* Says what is wrong with the filters before anything is loaded or written. */
+static int resolve_filters(struct trace *trace)
 {
-	int code;
+	const struct options *options = &trace->options;
+	const char *why;
 
-	for (size_t i = 0; i < trace->options.device_count; i++) {
-		code = devices_add(&trace->devices, trace->options.devices[i]);
+	for (size_t i = 0; i < options->device_count; i++) {
+		int code = devices_add(&trace->devices, options->devices[i]);
+
 		if (code != EXIT_OK)
 			return code;
 	}
-	if (!trace->options.device_count)
+	if (!options->device_count)
 		devices_add_all(&trace->devices);
+	for (size_t i = 0; i < options->cgroup_count; i++) {
+		if (probe_accepts_cgroup(options->cgroups[i], &why))
+			continue;
+		complain("name a directory below the cgroup2 mount", why, "--cgroup %s", options->cgroups[i]);
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+static int trace_all(struct trace *trace, const sigset_t *signals)
+{
+	int code = resolve_filters(trace);
+
+	if (code != EXIT_OK)
+		return code;
 	code = output_open(&trace->output, trace->options.output, &trace->devices);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);

@@ -12,6 +12,9 @@
 struct probe;
 typedef void (*record_handler)(void *context, const struct iotrace_record *record);
 
+/* Only cgroup v2 directories can be filtered by. */
+bool probe_accepts_cgroup(const char *path, const char **why);
+
 /* Loads and attaches everything, switched off. NULL: `why` says in one line what is missing. */
 struct probe *probe_open(const struct options *options, const struct devices *devices, record_handler handler,
 			 void *context, const char **why);
