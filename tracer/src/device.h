@@ -20,7 +20,8 @@ struct device {
 	bool chosen; /* named on the command line */
 	struct diskstats before, after;
 	bool before_settled, after_settled;
-	__u64 before_switch_on, after_switch_off; /* counted by the kernel between reading and switching */
+	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
+	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
 	__u64 lost; /* records that came from the kernel but could not be written */
 };
 

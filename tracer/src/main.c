@@ -65,13 +65,18 @@ static void switch_on(struct trace *trace)
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
 
-		device->before_switch_on =
-			-read_settled(trace->probe, device, &device->before, &device->before_settled);
+		device->idle_at_reading =
+			read_settled(trace->probe, device, &device->before, &device->before_settled);
 	}
 	trace->started_mono_ns = clock_now(CLOCK_MONOTONIC);
 	probe_switch(trace->probe, true, trace->started_mono_ns);
-	for (size_t i = 0; i < trace->devices.count; i++)
-		trace->devices.list[i].before_switch_on += idle_count(trace->probe, trace->devices.list[i].id);
+	for (size_t i = 0; i < trace->devices.count; i++) {
+		struct device *device = &trace->devices.list[i];
+
+		/* Stands still while the trace is on. */
+		device->idle_while_on = idle_count(trace->probe, device->id);
+		device->before_switch_on = device->idle_while_on - device->idle_at_reading;
+	}
 }
 
 /* A disk that came while tracing: the kernel began to count it at zero, and so did we. */
@@ -93,10 +98,9 @@ static void switch_off(struct trace *trace)
 	add_new_devices(trace);
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
-		__u64 before = idle_count(trace->probe, device->id);
+		__u64 idle = read_settled(trace->probe, device, &device->after, &device->after_settled);
 
-		device->after_switch_off = read_settled(trace->probe, device, &device->after, &device->after_settled);
-		device->after_switch_off -= before;
+		device->after_switch_off = idle - device->idle_while_on;
 	}
 }
 
@@ -137,7 +141,7 @@ static int finish(struct trace *trace)
 		;
 	output_flush(&trace->output);
 	if (!trace->output.error)
-		output_write_header(&trace->output, &trace->anchor);
+		output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns);
 	output_release_reserve(&trace->output);
 	if (trace->output.error)
 		trace->reason = strerror(trace->output.error);
@@ -161,7 +165,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	}
 	trace->anchor = clock_anchor();
 	switch_on(trace);
-	if (output_write_header(&trace->output, &trace->anchor) && status_write(trace)) {
+	if (output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns) && status_write(trace)) {
 		tell_ready(trace->options.ready_fd);
 		run(trace, signals);
 	}

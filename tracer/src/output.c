@@ -62,7 +62,8 @@ int output_open(struct output *output, const char *path, struct devices *devices
 	return EXIT_OK;
 }
 
-static char *header_json(const struct output *output, const struct anchor *anchor, size_t *length)
+static char *header_json(const struct output *output, const struct anchor *anchor, long long started_mono_ns,
+			 size_t *length)
 {
 	struct utsname system;
 	char *text = NULL;
@@ -74,7 +75,7 @@ static char *header_json(const struct output *output, const struct anchor *ancho
 	fprintf(file, "{\"record_bytes\": %zu, \"anchor_unix_ns\": %lld, \"anchor_mono_ns\": %lld, \"kernel\": ",
 		sizeof(struct iotrace_record), anchor->unix_ns, anchor->mono_ns);
 	json_string(file, system.release);
-	fputs(", \"tracing_mode\": \"block\", \"devices\": {", file);
+	fprintf(file, ", \"started_mono_ns\": %lld, \"tracing_mode\": \"block\", \"devices\": {", started_mono_ns);
 	for (size_t i = 0; i < output->devices->count; i++) {
 		const struct device *device = &output->devices->list[i];
 
@@ -102,11 +103,11 @@ static bool write_at(struct output *output, const void *data, size_t bytes, off_
 	return true;
 }
 
-bool output_write_header(struct output *output, const struct anchor *anchor)
+bool output_write_header(struct output *output, const struct anchor *anchor, long long started_mono_ns)
 {
 	__u32 version_and_size[2] = {VERSION, 0};
 	size_t length, done;
-	char *json = header_json(output, anchor, &length);
+	char *json = header_json(output, anchor, started_mono_ns, &length);
 	char *header;
 	bool ok = true;
 

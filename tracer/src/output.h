@@ -28,7 +28,7 @@ struct output {
 int output_open(struct output *output, const char *path, struct devices *devices);
 
 /* Writes the header; again at the end, when disks have come since. */
-bool output_write_header(struct output *output, const struct anchor *anchor);
+bool output_write_header(struct output *output, const struct anchor *anchor, long long started_mono_ns);
 
 void output_append(struct output *output, const struct iotrace_record *record);
 
