@@ -126,7 +126,7 @@ public final class Run {
     }
     if (failure != null) {
       String message = failure.getMessage() == null ? failure.toString() : failure.getMessage();
-      throw new SetupException("cannot connect to " + options.binding().name() + ": " + message, failure);
+      throw new SetupException(options.binding().name() + ": " + message, failure);
     }
     status.state("ready");
   }
