@@ -95,7 +95,7 @@ def test_the_plan_is_the_same_each_time_and_frozen() -> None:
     first, second = (plan(2, {"recordcount": 100}) for _ in range(2))
     assert first.model_dump_json() == second.model_dump_json()
     with pytest.raises(ValueError, match="frozen"):
-        first.seed = 2  # type: ignore[misc]
+        first.seed = 2
     assert Plan.model_validate_json(first.model_dump_json()) == first
 
 
