@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from viz.report import write_report
-
 from controller import deploy, doctor, guard, screens
 from controller.databases import make_database
 from controller.errors import ConfigError, DataError, RunError, StrataError
@@ -22,6 +20,7 @@ from controller.results.store import RunStore, runs
 from controller.runner import RunRequest, Verdict, recover, run
 from controller.thresholds import check_thresholds, parse_threshold
 from controller.workloads import load_workload
+from viz.report import write_report
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path("results")

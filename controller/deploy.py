@@ -137,9 +137,7 @@ def _require_same_shape(state_dir: Path, wanted: Mapping[str, Any]) -> None:
         problem = f"more region servers ({', '.join(found['regionservers'])})"
     else:
         return
-    raise DeployError(
-        f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy"
-    )
+    raise DeployError(f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy")
 
 
 def _controller_variables(state_dir: Path) -> dict[str, Any]:
@@ -164,9 +162,7 @@ def _locked(state_dir: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise DeployError(
-            f"another deploy or destroy works in {state_dir}", hint="wait until it has ended"
-        ) from error
+        raise DeployError(f"another deploy or destroy works in {state_dir}", hint="wait until it has ended") from error
     finally:
         os.close(descriptor)
 
@@ -176,9 +172,7 @@ def _storage_errors(state_dir: Path) -> Iterator[None]:
     """A full or unwritable state folder is the user's to mend, not a fault of the program."""
     free_mb = shutil.disk_usage(state_dir).free // (1024 * 1024)
     if free_mb < CONTROLLER_FREE_MB:
-        raise DeployError(
-            f"disk full: {free_mb} MiB are free at {state_dir}", hint="make room, then deploy again"
-        )
+        raise DeployError(f"disk full: {free_mb} MiB are free at {state_dir}", hint="make room, then deploy again")
     try:
         yield
     except OSError as error:
