@@ -133,9 +133,9 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def stop(pidfiles: list[Path], folder: Path | None, grace_s: float) -> bool:
-    """Ends daemons and all that they started: TERM, at most ``grace_s`` seconds, KILL. Returns whether it had to.
+    """Ends daemons and all that they started. Returns whether there was anything to end.
 
-    The daemons get TERM first, because some end their own children in order; what is left then gets it too.
+    TERM, at most ``grace_s`` seconds, KILL; daemons first, because some end their own children in order.
     With ``folder``, every daemon whose pid file is or was in it.
     """
 
