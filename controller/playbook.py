@@ -22,8 +22,8 @@ from controller.inventory import Inventory
 ANSIBLE_DIR = Path(__file__).resolve().parent.parent / "ansible"
 Progress = Callable[[str], None]
 
-# What the last line of a long message is cut to; the log holds all of it.
-MESSAGE_CHARS = 1500
+# What a long message is cut to: what happened stands first, and the log holds all of it.
+MESSAGE_CHARS = 2000
 
 
 @dataclass
@@ -78,7 +78,7 @@ def message_of(result: Mapping[str, Any]) -> str:
         or str(result.get("stdout") or "").strip()
         or "no message"
     )
-    return text[-MESSAGE_CHARS:]
+    return text[:MESSAGE_CHARS]
 
 
 def run_playbook(

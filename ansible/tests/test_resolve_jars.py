@@ -87,7 +87,7 @@ def test_another_content_under_the_same_name_is_refused(
 def test_mavens_message_is_one_line(resolve_jars: ModuleType, tmp_path: Path) -> None:
     fake = tmp_path / "mvn"
     fake.write_text(
-        "#!/bin/sh\necho '\033[0m[ERROR] Could not find artifact x:y:jar:9 -> [Help 1]'\necho '[ERROR] b'\nexit 1\n",
+        "#!/bin/sh\necho '\033[0m[ERROR] Could not find artifact x:y:jar:9 -> [Help 1]'\nexit 1\n",
         encoding="utf-8",
     )
     fake.chmod(0o755)
