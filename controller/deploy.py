@@ -28,7 +28,8 @@ __all__ = ["DeployOutcome", "deploy", "destroy", "load_inventory", "read_deploym
 REPO = Path(__file__).resolve().parent.parent
 CACHE = Path.home() / ".cache" / "stratabench"
 DEPLOYMENT = "deployment.json"
-READY_S = 150.0
+# Long, for a machine that is busy: a server that dies is noticed long before.
+READY_S = 240.0
 # Below this not even certificates and Ansible's own files fit; what the nodes need is asked of the nodes.
 CONTROLLER_FREE_MB = 20
 

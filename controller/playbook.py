@@ -22,8 +22,8 @@ from controller.inventory import Inventory
 ANSIBLE_DIR = Path(__file__).resolve().parent.parent / "ansible"
 Progress = Callable[[str], None]
 
-# What the last line of a long message is cut to; the log holds all of it.
-MESSAGE_CHARS = 1500
+# What a long message is cut to: what happened stands first, and the log holds all of it.
+MESSAGE_CHARS = 2000
 
 
 @dataclass
@@ -72,8 +72,13 @@ def message_of(result: Mapping[str, Any]) -> str:
     if "argument_errors" in result:
         return "; ".join(str(error) for error in result["argument_errors"])
     stderr = str(result.get("stderr") or "").strip()
-    text = stderr or str(result.get("msg") or "").strip() or str(result.get("stdout") or "").strip() or "no message"
-    return text[-MESSAGE_CHARS:]
+    text = (
+        stderr
+        or str(result.get("msg") or "").strip()
+        or str(result.get("stdout") or "").strip()
+        or "no message"
+    )
+    return text[:MESSAGE_CHARS]
 
 
 def run_playbook(
@@ -158,7 +163,9 @@ def _error(verb: str, events: Events, status: str, log: Path) -> DeployError:
     node, task, message = events.failures[0]
     others = sorted({other for other, _, _ in events.failures[1:]} - {node})
     also = f" (also on {', '.join(others)})" if others else ""
-    return DeployError(f"{decapitalised(task)}{also}: {message}", node=node, log=str(log), hint=_hint(message))
+    return DeployError(
+        f"{decapitalised(task)}{also}: {message}", node=node, log=str(log), hint=_hint(message)
+    )
 
 
 RETRY_HINT = "read the log, mend the cause, and deploy again: what is done already stays"

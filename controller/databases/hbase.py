@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    KazooException,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.databases.hbase_regions import split_points
@@ -164,6 +170,13 @@ class HBase:
 
     def _missing(self, zookeeper: KazooClient, dead: Collection[str]) -> str:
         """What is not there yet; empty when all is."""
+        try:
+            return self._not_alive(zookeeper, dead)
+        except (ConnectionLoss, OperationTimeoutError, SessionExpiredError):
+            # kazoo connects again by itself; a starting machine may be slow for longer than a session.
+            return "lasting connection to ZooKeeper"
+
+    def _not_alive(self, zookeeper: KazooClient, dead: Collection[str]) -> str:
         ids = self._ids(zookeeper)
         absent = {node.name for node in self.servers} - {ids[server] for server in ids.keys() - set(dead)}
         if absent:

@@ -24,7 +24,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LOG_TAIL_LINES = 12
+LOG_TAIL_LINES = 8
+LOG_LINE_CHARS = 200
 POLL_S = 0.05
 # In the environment of a daemon, and so of all that it starts: the path of its pid file.
 MARK = "STRATA_PIDFILE"
@@ -133,9 +134,9 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def stop(pidfiles: list[Path], folder: Path | None, grace_s: float) -> bool:
-    """Ends daemons and all that they started: TERM, at most ``grace_s`` seconds, KILL. Returns whether it had to.
+    """Ends daemons and all that they started. Returns whether there was anything to end.
 
-    The daemons get TERM first, because some end their own children in order; what is left then gets it too.
+    TERM, at most ``grace_s`` seconds, KILL; daemons first, because some end their own children in order.
     With ``folder``, every daemon whose pid file is or was in it.
     """
 
@@ -227,7 +228,8 @@ def log_tail(log: Path) -> str:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    return "\n".join(["", f"last lines of {log}:", *lines[-LOG_TAIL_LINES:]]) if lines else ""
+    tail = [line[:LOG_LINE_CHARS] for line in lines[-LOG_TAIL_LINES:]]
+    return "\n".join(["", f"last lines of {log}:", *tail]) if tail else ""
 
 
 @dataclasses.dataclass(frozen=True)
