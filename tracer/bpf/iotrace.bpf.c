@@ -34,93 +34,60 @@ volatile __u64 switched_on_ns = 0;
 
 extern const void iomap_dio_bio_end_io __ksym __weak;
 
-/* ---- flights: what is known about a bio or a request that is under way ---- */
-
-enum flight_flags {
-	FLIGHT_SELECTED = 1,	 /* the task passes the filters */
-	FLIGHT_DONE = 2,	 /* its completion has been dealt with */
-	FLIGHT_PREFLUSH = 4,
-	FLIGHT_FUA = 8,
-};
-
-struct flight {
-	__u64 key; /* address of the bio or request, 0 = free */
-	__u64 touched_ns;
-	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
-	__u64 enter_ns;
-	__u64 queue_ns;
-	__u64 insert_ns;
-	__u64 issue_ns;
-	__u64 cgroup_id;
-	__u64 inode;
-	__u64 pid_tgid;
-	char comm[IOTRACE_COMM_BYTES];
-	__u32 bytes;
-	__u16 bios;
-	__u16 requeues;
-	__u8 origin;
-	__u8 flags;
-};
+/* ---- flights ---- */
 
 /*
  * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
  * Four ways per bucket make it practically never full; when one is, its oldest flight is lost, and the
  * request it belonged to is counted as untracked or has no block layer.
  */
-#define WAYS 4
-#define BUCKET_BITS 13
-
-struct bucket {
-	struct flight way[WAYS];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << BUCKET_BITS);
+	__uint(max_entries, 1 << IOTRACE_BUCKET_BITS);
 	__type(key, __u32);
-	__type(value, struct bucket);
+	__type(value, struct iotrace_bucket);
 } flights SEC(".maps");
 
-static __always_inline struct bucket *bucket_of(__u64 key)
+static __always_inline struct iotrace_bucket *bucket_of(__u64 key)
 {
-	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - BUCKET_BITS);
+	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - IOTRACE_BUCKET_BITS);
 
 	return bpf_map_lookup_elem(&flights, &index);
 }
 
-static __always_inline struct flight *flight_find(__u64 key)
+static __always_inline struct iotrace_flight *flight_find(__u64 key)
 {
-	struct bucket *bucket = bucket_of(key);
+	struct iotrace_bucket *bucket = bucket_of(key);
 
 	if (!bucket || !key)
 		return NULL;
 #pragma unroll
-	for (int i = 0; i < WAYS; i++)
+	for (int i = 0; i < IOTRACE_WAYS; i++)
 		if (bucket->way[i].key == key)
 			return &bucket->way[i];
 	return NULL;
 }
 
 /* The flight of `key`, or a free one, or the oldest one of its bucket. Several CPUs may claim at a time. */
-static __always_inline struct flight *flight_claim(__u64 key)
+static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 {
-	struct bucket *bucket = bucket_of(key);
-	struct flight *oldest;
+	struct iotrace_bucket *bucket = bucket_of(key);
+	struct iotrace_flight *oldest;
 	__u64 oldest_key;
 
 	if (!bucket)
 		return NULL;
 #pragma unroll
-	for (int i = 0; i < WAYS; i++)
+	for (int i = 0; i < IOTRACE_WAYS; i++)
 		if (bucket->way[i].key == key)
 			return &bucket->way[i];
 #pragma unroll
-	for (int i = 0; i < WAYS; i++)
+	for (int i = 0; i < IOTRACE_WAYS; i++)
 		if (__sync_val_compare_and_swap(&bucket->way[i].key, 0, key) == 0)
 			return &bucket->way[i];
 	oldest = &bucket->way[0];
 #pragma unroll
-	for (int i = 1; i < WAYS; i++)
+	for (int i = 1; i < IOTRACE_WAYS; i++)
 		if (bucket->way[i].touched_ns < oldest->touched_ns)
 			oldest = &bucket->way[i];
 	oldest_key = oldest->key;
@@ -130,22 +97,22 @@ static __always_inline struct flight *flight_claim(__u64 key)
 	return oldest;
 }
 
-static __always_inline void flight_free(struct flight *flight)
+static __always_inline void flight_free(struct iotrace_flight *flight)
 {
 	flight->touched_ns = 0;
 	__sync_lock_test_and_set(&flight->key, 0);
 }
 
 /* Everything but the key. */
-static __always_inline void flight_clear(struct flight *flight, __u64 now, __u64 generation)
+static __always_inline void flight_clear(struct iotrace_flight *flight, __u64 now, __u64 generation)
 {
-	__builtin_memset(&flight->generation, 0, sizeof(*flight) - __builtin_offsetof(struct flight, generation));
+	__builtin_memset(&flight->generation, 0, sizeof(*flight) - __builtin_offsetof(struct iotrace_flight, generation));
 	flight->touched_ns = now;
 	flight->generation = generation;
 }
 
 /* Who and when, from the flight of a bio to that of a request or of another bio. */
-static __always_inline void flight_inherit(struct flight *to, const struct flight *from)
+static __always_inline void flight_inherit(struct iotrace_flight *to, const struct iotrace_flight *from)
 {
 	to->enter_ns = from->enter_ns;
 	to->queue_ns = from->queue_ns;
@@ -174,6 +141,12 @@ struct {
 	__type(key, __u32);
 	__type(value, struct iotrace_counters);
 } devices SEC(".maps");
+
+/* Counters are per CPU, but an interrupt may come between reading and writing one. */
+static __always_inline void count(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
 
 static __always_inline __u32 device_of(struct gendisk *disk)
 {
@@ -310,7 +283,7 @@ static __always_inline bool is_journal_thread(const char *comm)
 	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
 }
 
-static __always_inline __u8 origin_of(struct flight *flight, struct call *call, bool page_cache_write)
+static __always_inline __u8 origin_of(struct iotrace_flight *flight, struct call *call, bool page_cache_write)
 {
 	unsigned int task_flags = bpf_get_current_task_btf()->flags;
 
@@ -326,7 +299,7 @@ static __always_inline __u8 origin_of(struct flight *flight, struct call *call, 
 	return call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
 }
 
-static __always_inline void flight_own(struct flight *flight, struct bio *bio)
+static __always_inline void flight_own(struct iotrace_flight *flight, struct bio *bio)
 {
 	struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
 	__u32 opf = BPF_CORE_READ(bio, bi_opf);
@@ -360,7 +333,7 @@ static __always_inline void flight_own(struct flight *flight, struct bio *bio)
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
-	struct flight *flight;
+	struct iotrace_flight *flight;
 	__u64 now;
 
 	if (!switched_on || !counters_of(device_of(bio->bi_bdev->bd_disk)))
@@ -379,7 +352,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 SEC("tp_btf/block_split")
 int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 {
-	struct flight *parent, *flight;
+	struct iotrace_flight *parent, *flight;
 	__u64 now;
 
 	if (!switched_on)
@@ -439,7 +412,7 @@ struct {
  * time of the device, so the first command issued for the request is that flush. It cannot have been
  * issued before the request was queued: the kernel starts a new flush for those that come later.
  */
-static __always_inline __u64 preflush_issued(struct request *rq, struct flight *flight)
+static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_flight *flight)
 {
 	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
 	struct flush *flush;
@@ -454,15 +427,15 @@ static __always_inline __u64 preflush_issued(struct request *rq, struct flight *
 
 struct gathering {
 	__u64 bio;
-	struct flight owner; /* of the earliest bio among those that pass the filters, else of all */
+	struct iotrace_flight owner; /* of the earliest bio among those that pass the filters, else of all */
 	__u16 bios;
 };
 
 static long gather_bio(__u64 index, struct gathering *gathering)
 {
 	struct bio *bio = (struct bio *)gathering->bio;
-	struct flight *owner = &gathering->owner;
-	struct flight *flight;
+	struct iotrace_flight *owner = &gathering->owner;
+	struct iotrace_flight *flight;
 	bool better;
 
 	if (!bio)
@@ -485,11 +458,11 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 #define MAX_BIOS 1024
 
 /* Moves what is known about the request's bios to the flight of the request. */
-static __always_inline void gather(struct flight *flight, struct request *rq)
+static __always_inline void gather(struct iotrace_flight *flight, struct request *rq)
 {
 	struct bio *first = BPF_CORE_READ(rq, bio);
 	struct gathering gathering = {.bio = (__u64)first};
-	struct flight *only;
+	struct iotrace_flight *only;
 
 	if (!first)
 		return;
@@ -507,29 +480,40 @@ static __always_inline void gather(struct flight *flight, struct request *rq)
 	flight_inherit(flight, &gathering.owner);
 }
 
-/* The flight of this very request: cleared when it still tells of an older one at the same address. */
-static __always_inline struct flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
+/*
+ * The flight of this very request: cleared when it still tells of an older one at the same address. If that
+ * one was issued and never completed, its completion has escaped us. It happens: see docs/tracer.md.
+ */
+static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now,
+								struct iotrace_counters *counters)
 {
-	struct flight *flight = flight_claim(key);
+	struct iotrace_flight *flight = flight_claim(key);
 
 	if (!flight)
 		return NULL;
-	if (flight->generation != rq->start_time_ns || flight->flags & FLIGHT_DONE || !flight->touched_ns)
-		flight_clear(flight, now, rq->start_time_ns);
+	if (flight->generation == rq->start_time_ns && !(flight->flags & FLIGHT_DONE) && flight->touched_ns)
+		return flight;
+	if (flight->touched_ns && (flight->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) == FLIGHT_COUNTED)
+		count(&counters->excluded[IOTRACE_EX_COMPLETION_NOT_SEEN]);
+	flight_clear(flight, now, rq->start_time_ns);
 	return flight;
 }
 
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(block_rq_insert, struct request *rq)
 {
-	struct flight *flight;
+	struct iotrace_counters *counters;
+	struct iotrace_flight *flight;
 	__u32 device;
 	__u64 now;
 
-	if (!switched_on || !counters_of_request(rq, &device))
+	if (!switched_on)
+		return 0;
+	counters = counters_of_request(rq, &device);
+	if (!counters)
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_of(ctx), now);
+	flight = flight_of_request(rq, address_of(ctx), now, counters);
 	if (flight && !flight->insert_ns)
 		flight->insert_ns = now;
 	return 0;
@@ -538,19 +522,26 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(block_rq_issue, struct request *rq)
 {
-	struct flight *flight;
+	struct iotrace_counters *counters;
+	struct iotrace_flight *flight;
 	__u64 now, flushed;
 	__u32 device;
 
-	if (!switched_on || !counters_of_request(rq, &device))
+	if (!switched_on)
+		return 0;
+	counters = counters_of_request(rq, &device);
+	if (!counters)
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_of(ctx), now);
+	flight = flight_of_request(rq, address_of(ctx), now, counters);
 	if (!flight || flight->issue_ns) /* issued again after a requeue: the first one counts */
 		return 0;
 	gather(flight, rq);
 	flight->bytes = rq->__data_len;
+	flight->device = device;
 	flight->issue_ns = now;
+	if (in_diskstats(rq) || is_flush_command(rq))
+		flight->flags |= FLIGHT_COUNTED;
 	flushed = preflush_issued(rq, flight);
 	if (flushed) {
 		flight->issue_ns = flushed;
@@ -562,7 +553,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(block_rq_requeue, struct request *rq)
 {
-	struct flight *flight;
+	struct iotrace_flight *flight;
 
 	if (!switched_on)
 		return 0;
@@ -590,7 +581,7 @@ static __always_inline __u8 mode_of(struct request *rq)
 	return op & 1 ? IOTRACE_WRITE : IOTRACE_READ;
 }
 
-static __always_inline __u8 record_flags(struct request *rq, struct flight *flight)
+static __always_inline __u8 record_flags(struct request *rq, struct iotrace_flight *flight)
 {
 	__u32 opf = rq->cmd_flags;
 	__u8 flags = 0;
@@ -608,7 +599,7 @@ static __always_inline __u8 record_flags(struct request *rq, struct flight *flig
 	return flags;
 }
 
-static __always_inline void fill_layers(struct iotrace_record *record, struct flight *flight, __u64 now)
+static __always_inline void fill_layers(struct iotrace_record *record, struct iotrace_flight *flight, __u64 now)
 {
 	__u64 queue = flight->queue_ns, issue = flight->issue_ns, enter = flight->enter_ns;
 
@@ -629,14 +620,14 @@ static __always_inline void fill_layers(struct iotrace_record *record, struct fl
 	}
 }
 
-static __always_inline void emit(struct iotrace_counters *counters, struct request *rq, struct flight *flight,
+static __always_inline void emit(struct iotrace_counters *counters, struct request *rq, struct iotrace_flight *flight,
 				 __u32 device, __u64 now, __u8 status)
 {
 	struct iotrace_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 
-	counters->completions++;
+	count(&counters->completions);
 	if (!record) {
-		counters->dropped++;
+		count(&counters->dropped);
 		return;
 	}
 	fill_layers(record, flight, now);
@@ -656,11 +647,11 @@ static __always_inline void emit(struct iotrace_counters *counters, struct reque
 	record->requeues = flight->requeues;
 	/* User space looks by itself: a wake-up per record costs 0.7 us. */
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	counters->emitted++;
+	count(&counters->emitted);
 }
 
 /* Which count a request belongs to, or IOTRACE_EX_COUNT when a record can be made of it. */
-static __always_inline int exclusion(struct request *rq, struct flight *flight, __u8 status)
+static __always_inline int exclusion(struct request *rq, struct iotrace_flight *flight, __u8 status)
 {
 	bool began_before = rq->start_time_ns && rq->start_time_ns < switched_on_ns;
 
@@ -688,15 +679,15 @@ static __always_inline void finish(struct request *rq, __u64 key, struct iotrace
 	bool counted = in_diskstats(rq) || is_flush_command(rq);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 on = switched_on;
-	struct flight *flight = flight_of_request(rq, key, now);
+	struct iotrace_flight *flight = flight_of_request(rq, key, now, counters);
 	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
 	int why;
 
 	if (!flight || !on || op == OP_DRV_IN || op == OP_DRV_OUT) {
 		if (counted && !on)
-			counters->idle++;
+			count(&counters->idle);
 		else if (counted)
-			counters->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]++;
+			count(&counters->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 		goto done;
 	}
 	if (is_flush_command(rq) && flight->issue_ns) {
@@ -712,9 +703,9 @@ static __always_inline void finish(struct request *rq, __u64 key, struct iotrace
 	if (why == IOTRACE_EX_COUNT) {
 		emit(counters, rq, flight, device, now, status);
 		if (!counted)
-			counters->excluded[IOTRACE_EX_NOT_IN_DISKSTATS]--;
+			__sync_fetch_and_add(&counters->excluded[IOTRACE_EX_NOT_IN_DISKSTATS], -1);
 	} else if (counted) {
-		counters->excluded[why & 7]++;
+		count(&counters->excluded[why & 7]);
 	}
 done:
 	if (flight)
@@ -749,7 +740,7 @@ SEC("tp_btf/block_io_done")
 int BPF_PROG(block_io_done, struct request *rq)
 {
 	struct iotrace_counters *counters;
-	struct flight *flight;
+	struct iotrace_flight *flight;
 	__u64 key;
 	__u32 device;
 
