@@ -11,183 +11,13 @@
  *   block_rq_complete  the record is written, and counted
  *   block_io_done .... safety net, see there
  */
-#include "kernel.h"
-#include "iotrace.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#include "owner.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Set before loading. */
-const volatile __u8 call_of[IOTRACE_SYSCALLS];
-const volatile bool filter_devices;
-const volatile bool filter_pids;
-const volatile __u32 cgroup_count;
-
-/* Set while running. */
-volatile __u32 switched_on = 0;
-volatile __u64 switched_on_ns = 0;
-
-extern const void iomap_dio_bio_end_io __ksym __weak;
-
-/* ---- flights ---- */
-
-/*
- * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
- * Four ways per bucket make it practically never full; when one is, its oldest flight is lost, and the
- * request it belonged to is counted as untracked or has no block layer.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << IOTRACE_BUCKET_BITS);
-	__type(key, __u32);
-	__type(value, struct iotrace_bucket);
-} flights SEC(".maps");
-
-static __always_inline struct iotrace_bucket *bucket_of(__u64 key)
-{
-	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - IOTRACE_BUCKET_BITS);
-
-	return bpf_map_lookup_elem(&flights, &index);
-}
-
-static __always_inline struct iotrace_flight *flight_find(__u64 key)
-{
-	struct iotrace_bucket *bucket = bucket_of(key);
-
-	if (!bucket || !key)
-		return NULL;
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].key == key)
-			return &bucket->way[i];
-	return NULL;
-}
-
-/* The flight of `key`, or a free one, or the oldest one of its bucket. Several CPUs may claim at a time. */
-static __always_inline struct iotrace_flight *flight_claim(__u64 key)
-{
-	struct iotrace_bucket *bucket = bucket_of(key);
-	struct iotrace_flight *oldest;
-	__u64 oldest_key;
-
-	if (!bucket)
-		return NULL;
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].key == key)
-			return &bucket->way[i];
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (__sync_val_compare_and_swap(&bucket->way[i].key, 0, key) == 0)
-			return &bucket->way[i];
-	oldest = &bucket->way[0];
-#pragma unroll
-	for (int i = 1; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].touched_ns < oldest->touched_ns)
-			oldest = &bucket->way[i];
-	oldest_key = oldest->key;
-	if (__sync_val_compare_and_swap(&oldest->key, oldest_key, key) != oldest_key)
-		return NULL;
-	oldest->touched_ns = 0; /* what it holds is not about `key` */
-	return oldest;
-}
-
-static __always_inline void flight_free(struct iotrace_flight *flight)
-{
-	flight->touched_ns = 0;
-	__sync_lock_test_and_set(&flight->key, 0);
-}
-
-/* Everything but the key. */
-static __always_inline void flight_clear(struct iotrace_flight *flight, __u64 now, __u64 generation)
-{
-	__builtin_memset(&flight->generation, 0, sizeof(*flight) - __builtin_offsetof(struct iotrace_flight, generation));
-	flight->touched_ns = now;
-	flight->generation = generation;
-}
-
-/* Who and when, from the flight of a bio to that of a request or of another bio. */
-static __always_inline void flight_inherit(struct iotrace_flight *to, const struct iotrace_flight *from)
-{
-	to->enter_ns = from->enter_ns;
-	to->queue_ns = from->queue_ns;
-	to->cgroup_id = from->cgroup_id;
-	to->inode = from->inode;
-	to->pid_tgid = from->pid_tgid;
-	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
-	to->origin = from->origin;
-	to->flags = from->flags;
-}
-
-/* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
-static __always_inline __u64 address_of(void *ctx)
-{
-	__u64 address = 0;
-
-	bpf_probe_read_kernel(&address, sizeof(address), ctx);
-	return address;
-}
-
-/* ---- devices and their counters ---- */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, struct iotrace_counters);
-} devices SEC(".maps");
-
-/* Counters are per CPU, but an interrupt may come between reading and writing one. */
-static __always_inline void count(__u64 *counter)
-{
-	__sync_fetch_and_add(counter, 1);
-}
-
-static __always_inline __u32 device_of(struct gendisk *disk)
-{
-	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
-}
-
-/* NULL: not a device to trace. Without a filter, a new device begins to count when it is first seen. */
-static __always_inline struct iotrace_counters *counters_of(__u32 device)
-{
-	struct iotrace_counters *counters = bpf_map_lookup_elem(&devices, &device);
-
-	if (counters || filter_devices)
-		return counters;
-	struct iotrace_counters zero = {};
-	bpf_map_update_elem(&devices, &device, &zero, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&devices, &device);
-}
-
-static __always_inline struct iotrace_counters *counters_of_request(struct request *rq, __u32 *device)
-{
-	struct gendisk *disk = rq->q->disk;
-
-	if (!disk) /* a bare controller queue */
-		return NULL;
-	*device = device_of(disk);
-	return counters_of(*device);
-}
-
 /* ---- system calls ---- */
 
-struct call {
-	__u64 enter_ns;
-	__u32 kind; /* enum iotrace_call */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct call);
-} calls SEC(".maps");
+const volatile __u8 call_of[IOTRACE_SYSCALLS]; /* set before loading */
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
@@ -223,128 +53,27 @@ int BPF_PROG(sys_exit)
 
 /* ---- bios ---- */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u8);
-} pids SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, IOTRACE_MAX_CGROUPS);
-	__type(key, __u32);
-	__type(value, __u32);
-} cgroups SEC(".maps");
-
-static __always_inline bool task_selected(void)
-{
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
-
-	if (filter_pids && !bpf_map_lookup_elem(&pids, &pid))
-		return false;
-	if (!cgroup_count)
-		return true;
-	for (__u32 i = 0; i < IOTRACE_MAX_CGROUPS && i < cgroup_count; i++)
-		if (bpf_current_task_under_cgroup(&cgroups, i) == 1)
-			return true;
-	return false;
-}
-
-/* The file's inode when the page belongs to a page cache; NULL for anonymous memory. */
-static __always_inline struct inode *inode_of_page(struct bio *bio)
-{
-	struct page *page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
-	unsigned long head = BPF_CORE_READ(page, compound_head);
-	unsigned long mapping;
-
-	if (head & 1)
-		page = (struct page *)(head - 1);
-	mapping = (unsigned long)BPF_CORE_READ(page, mapping);
-	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
-		return NULL;
-	return BPF_CORE_READ((struct address_space *)mapping, host);
-}
-
-static __always_inline __u64 number_of(struct inode *inode)
-{
-	if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
-		return 0; /* metadata reads and writes go through the device's own inode */
-	return BPF_CORE_READ(inode, i_ino);
-}
-
-static __always_inline bool is_direct(struct bio *bio)
-{
-	return &iomap_dio_bio_end_io && BPF_CORE_READ(bio, bi_end_io) == &iomap_dio_bio_end_io;
-}
-
-static __always_inline bool is_journal_thread(const char *comm)
-{
-	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
-}
-
-static __always_inline __u8 origin_of(struct iotrace_flight *flight, struct call *call, bool page_cache_write)
-{
-	unsigned int task_flags = bpf_get_current_task_btf()->flags;
-
-	if (task_flags & PF_IO_WORKER)
-		return IOTRACE_IO_URING;
-	if (task_flags & PF_KTHREAD) {
-		if (is_journal_thread(flight->comm))
-			return IOTRACE_JOURNAL;
-		return page_cache_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
-	}
-	if (!call || call->kind == IOTRACE_CALL_NONE)
-		return IOTRACE_OTHER;
-	return call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
-}
-
-static __always_inline void flight_own(struct iotrace_flight *flight, struct bio *bio)
-{
-	struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
-	__u32 opf = BPF_CORE_READ(bio, bi_opf);
-	__u32 op = opf & OP_MASK;
-	struct inode *inode = NULL;
-	bool buffered = false;
-
-	bpf_get_current_comm(flight->comm, sizeof(flight->comm));
-	flight->pid_tgid = bpf_get_current_pid_tgid();
-	flight->cgroup_id = bpf_get_current_cgroup_id();
-	if (is_direct(bio)) {
-		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
-
-		inode = BPF_CORE_READ(dio, iocb, ki_filp, f_inode);
-	} else if (op < OP_FLUSH && BPF_CORE_READ(bio, bi_iter.bi_size)) {
-		inode = inode_of_page(bio);
-		buffered = inode;
-	}
-	flight->inode = number_of(inode);
-	flight->origin = origin_of(flight, call, buffered && op != OP_READ);
-	if (call && call->kind == IOTRACE_CALL_TIMED)
-		flight->enter_ns = call->enter_ns;
-	if (task_selected())
-		flight->flags |= FLIGHT_SELECTED;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
-		flight->flags |= FLIGHT_PREFLUSH;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))
-		flight->flags |= FLIGHT_FUA;
-}
-
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
+	__u32 device = device_of(bio->bi_bdev->bd_disk);
 	struct iotrace_flight *flight;
 	__u64 now;
 
-	if (!switched_on || !counters_of(device_of(bio->bi_bdev->bd_disk)))
+	if (!switched_on || !counters_of(device))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_claim(address_of(ctx));
 	if (!flight)
 		return 0;
+	count_unseen(flight);
 	flight_clear(flight, now, 0);
 	flight->queue_ns = now;
+	flight->device = device;
 	flight_own(flight, bio);
+	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
+	if (flight->flags & FLIGHT_PREFLUSH && !bio->bi_iter.bi_size)
+		flight->flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -480,12 +209,8 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 	flight_inherit(flight, &gathering.owner);
 }
 
-/*
- * The flight of this very request: cleared when it still tells of an older one at the same address. If that
- * one was issued and never completed, its completion has escaped us. It happens: see docs/tracer.md.
- */
-static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now,
-								struct iotrace_counters *counters)
+/* The flight of this very request: cleared when it still tells of an older one at the same address. */
+static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
 {
 	struct iotrace_flight *flight = flight_claim(key);
 
@@ -493,8 +218,7 @@ static __always_inline struct iotrace_flight *flight_of_request(struct request *
 		return NULL;
 	if (flight->generation == rq->start_time_ns && !(flight->flags & FLIGHT_DONE) && flight->touched_ns)
 		return flight;
-	if (flight->touched_ns && (flight->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) == FLIGHT_COUNTED)
-		count(&counters->excluded[IOTRACE_EX_COMPLETION_NOT_SEEN]);
+	count_unseen(flight);
 	flight_clear(flight, now, rq->start_time_ns);
 	return flight;
 }
@@ -502,18 +226,14 @@ static __always_inline struct iotrace_flight *flight_of_request(struct request *
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(block_rq_insert, struct request *rq)
 {
-	struct iotrace_counters *counters;
 	struct iotrace_flight *flight;
 	__u32 device;
 	__u64 now;
 
-	if (!switched_on)
-		return 0;
-	counters = counters_of_request(rq, &device);
-	if (!counters)
+	if (!switched_on || !counters_of_request(rq, &device))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_of(ctx), now, counters);
+	flight = flight_of_request(rq, address_of(ctx), now);
 	if (flight && !flight->insert_ns)
 		flight->insert_ns = now;
 	return 0;
@@ -522,18 +242,14 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(block_rq_issue, struct request *rq)
 {
-	struct iotrace_counters *counters;
 	struct iotrace_flight *flight;
 	__u64 now, flushed;
 	__u32 device;
 
-	if (!switched_on)
-		return 0;
-	counters = counters_of_request(rq, &device);
-	if (!counters)
+	if (!switched_on || !counters_of_request(rq, &device))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_of(ctx), now, counters);
+	flight = flight_of_request(rq, address_of(ctx), now);
 	if (!flight || flight->issue_ns) /* issued again after a requeue: the first one counts */
 		return 0;
 	gather(flight, rq);
@@ -679,7 +395,7 @@ static __always_inline void finish(struct request *rq, __u64 key, struct iotrace
 	bool counted = in_diskstats(rq) || is_flush_command(rq);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 on = switched_on;
-	struct iotrace_flight *flight = flight_of_request(rq, key, now, counters);
+	struct iotrace_flight *flight = flight_of_request(rq, key, now);
 	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
 	int why;
 
