@@ -229,6 +229,33 @@ int probe_consume(struct probe *probe)
 	return ring_buffer__consume(probe->ring);
 }
 
+unsigned long long probe_never_completed(struct probe *probe, struct devices *devices)
+{
+	int flights = bpf_map__fd(probe->skeleton->maps.flights);
+	unsigned long long all = 0;
+	struct iotrace_bucket bucket;
+
+	for (size_t i = 0; i < devices->count; i++)
+		devices->list[i].never_completed = 0;
+	for (__u32 i = 0; i < 1 << IOTRACE_BUCKET_BITS; i++) {
+		if (bpf_map_lookup_elem(flights, &i, &bucket))
+			continue;
+		for (int way = 0; way < IOTRACE_WAYS; way++) {
+			const struct iotrace_flight *flight = &bucket.way[way];
+			struct device *device;
+
+			if (!flight->key || (flight->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+				continue;
+			device = devices_find(devices, flight->device);
+			if (!device)
+				continue;
+			device->never_completed++;
+			all++;
+		}
+	}
+	return all;
+}
+
 static unsigned long long misses_of(const struct bpf_program *program)
 {
 	struct bpf_prog_info info = {0};

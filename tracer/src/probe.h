@@ -28,6 +28,9 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 /* Hands the records that are waiting to the handler; returns how many. */
 int probe_consume(struct probe *probe);
 
+/* Sets `never_completed` of the devices: issued while the trace was on, not completed until now. Returns all. */
+unsigned long long probe_never_completed(struct probe *probe, struct devices *devices);
+
 /* Calls `visit` for each attached program; `misses` = how often the kernel skipped it (nested interrupt). */
 void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),
 		    void *context);
