@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from controller.errors import DataError, RunError
-from controller.results import store as store_module
 from controller.results.store import RunStore, count_rows, runs, write_atomically
 
 
@@ -88,7 +87,7 @@ def test_a_full_disk_is_one_error_that_names_the_path_and_keeps_the_old_content(
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store_module.os, "fsync", full)
+    monkeypatch.setattr("controller.results.store.os.fsync", full)
     with pytest.raises(RunError, match=r"no space left.*manifest\.json"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
