@@ -24,14 +24,15 @@ window.addEventListener('error', event => problems.push(String(event.message)));
 window.addEventListener('unhandledrejection', event => problems.push(String(event.reason)));
 window.addEventListener('load', () => setTimeout(() => {
   const fetched = performance.getEntriesByType('resource').map(entry => entry.name);
-  const lines = [...document.querySelectorAll('.js-plotly-plot')].map(plot => plot.id + '=' +
-    [...plot.querySelectorAll('path.js-line, .bars path')].filter(isVisible).length);
+  const lines = [...document.querySelectorAll('.js-plotly-plot')].map(plot => plot.id + '=' + drawn(plot));
   const over = [...document.querySelectorAll('.js-plotly-plot')].filter(plot => overlapping(plot)).map(plot => plot.id);
   document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over}) + '</pre>';
 }, 1500));
-function isVisible(path) {
-  const box = path.getBBox();
-  return box.width + box.height > 2;
+function drawn(plot) {
+  const visible = path => path.getBBox().width + path.getBBox().height > 2;
+  const series = [...plot.querySelectorAll('.scatterlayer .trace')];
+  const bars = [...plot.querySelectorAll('.barlayer .point path')];
+  return series.filter(s => [...s.querySelectorAll('path.js-line')].some(visible)).length + bars.filter(visible).length;
 }
 function overlapping(plot) {
   const boxes = [...plot.querySelectorAll('.annotation, .legend')].map(item => item.getBoundingClientRect());
