@@ -92,6 +92,6 @@ def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunSt
 def test_what_is_not_visible_is_named(gappy_run: RunStore) -> None:
     run = load_run(gappy_run.path)
     caption = layers.latency_per_layer(run).caption
-    assert "node1 vfs (kprobe on vfs_read is not available on this kernel)" in caption
+    assert "on node1 vfs (kprobe on vfs_read is not available on this kernel)" in caption
     assert "node2 (tracing unavailable: no right" in caption
     assert "Not drawn: node2" in node_io.requests_per_node(run).caption
