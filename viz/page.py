@@ -10,7 +10,7 @@ from math import isnan
 import plotly.io as pio
 from plotly.offline import get_plotlyjs
 
-from viz.figures.style import FONT, Figure
+from viz.figures.style import FONT, Figure, significant
 
 STYLE = f"""
 :root {{ color-scheme: light; }}
@@ -21,8 +21,8 @@ h2 {{ font-size: 19px; margin: 40px 0 6px; padding-top: 10px; border-top: 1px so
 h3 {{ font-size: 15px; margin: 20px 0 4px; }}
 p.caption {{ color: #555; margin: 0 0 6px; max-width: 110ch; }}
 p.absent {{ background: #f6f6f6; border-left: 4px solid #999; padding: 10px 14px; }}
-nav {{ margin: 14px 0 0; }}
-nav a {{ margin-right: 18px; white-space: nowrap; color: #0b5394; text-decoration: none; }}
+nav {{ margin: 14px 0 0; display: flex; flex-wrap: wrap; column-gap: 18px; }}
+nav a {{ white-space: nowrap; color: #0b5394; text-decoration: none; }}
 nav a:hover {{ text-decoration: underline; }}
 .run {{ color: #555; margin: 2px 0; }}
 .status {{ display: inline-block; padding: 1px 12px; border-radius: 12px; color: #fff;
@@ -33,7 +33,8 @@ nav a:hover {{ text-decoration: underline; }}
 table {{ border-collapse: collapse; margin: 8px 0; font-size: 14px; }}
 th, td {{ padding: 4px 22px 4px 0; border-bottom: 1px solid #e6e6e6; text-align: left; vertical-align: top; }}
 th {{ color: #444; border-bottom: 2px solid #999; white-space: nowrap; }}
-td {{ overflow-wrap: anywhere; }}
+td {{ overflow-wrap: break-word; }}
+td:first-child {{ white-space: nowrap; }}
 td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 tr.total td {{ font-weight: 600; border-top: 1px solid #bbb; }}
 .wide {{ overflow-x: auto; }}
@@ -80,14 +81,9 @@ class Section:
     kind: str = "text"
 
 
-def number(value: float | None, digits: int = 3) -> Cell:
-    """A number with thousands separators and about `digits` significant digits; a dash when unknown."""
-    if value is None or isnan(value):
-        return Cell(UNKNOWN, number=True)
-    if float(value).is_integer() and abs(value) < 1e15:
-        return Cell(f"{int(value):,}", number=True)
-    decimals = max(digits - len(str(int(abs(value)))), 0) if abs(value) >= 1 else digits
-    return Cell(f"{value:,.{decimals}f}", number=True)
+def number(value: float | None) -> Cell:
+    """A number as a right-aligned cell; a dash when it is unknown."""
+    return Cell(UNKNOWN if value is None or isnan(value) else significant(value), number=True)
 
 
 def table(head: Sequence[Cell], rows: Iterable[Sequence[Cell]], total_rows: frozenset[int] = frozenset()) -> str:

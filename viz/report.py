@@ -73,12 +73,13 @@ def verdict(run: RunData) -> str:
 def remarks(run: RunData) -> str:
     """Warnings, layers that are missing, and nodes without a trace, each with its reason."""
     lines = [("warning", str(text)) for text in run.manifest.get("warnings", [])]
+    where: dict[tuple[str, str], list[str]] = {}
     for node, entry in run.manifest.get("tracing", {}).items():
         if entry.get("state") != "traced":
-            lines.append(("warning", f"{node}: {run.missing_trace(node)}"))
-        lines += [
-            ("", f"{node}: layer {layer} is missing: {why}") for layer, why in entry.get("layers_missing", {}).items()
-        ]
+            where.setdefault(("warning", run.missing_trace(node)), []).append(node)
+        for layer, why in entry.get("layers_missing", {}).items():
+            where.setdefault(("", f"layer {layer} is missing: {why}"), []).append(node)
+    lines += [(kind, f"{', '.join(nodes)}: {text}") for (kind, text), nodes in where.items()]
     if not lines:
         return "<p>None: every check passed, every layer of every traced node is visible.</p>"
     items = "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in dict.fromkeys(lines))

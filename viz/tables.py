@@ -10,6 +10,8 @@ from controller.results.validate_trace import diskstats_growth
 from viz.page import UNKNOWN, Cell, number, table
 from viz.run_data import RunData
 
+#: Names that say nothing about a node.
+_NO_FACTS = frozenset({"schema_version", "node"})
 _LATENCIES = {"mean": "mean_us", "p50": "p50_us", "p99": "p99_us", "p99.9": "p999_us", "max": "max_us"}
 
 
@@ -54,26 +56,38 @@ def system(run: RunData) -> str:
     """Versions, durability and settings, then hardware per node."""
     manifest = run.manifest
     database = run.plan.get("database", {})
+    settings = {**database.get("settings", {}), **manifest.get("settings", {})}
     given = {
-        "version": manifest.get("versions", {}),
+        "version": {name: _common(value) for name, value in manifest.get("versions", {}).items()},
         "git revision": manifest.get("git_revision"),
         "durability": manifest.get("durability", {}),
-        "setting": manifest.get("settings", {}),
-        f"{database.get('name', 'database')} setting": database.get("settings", {}),
+        f"{database.get('name', 'database')} setting": settings,
         "tag": manifest.get("tags", {}),
     }
     rows = [[Cell(kind), Cell(name), Cell(value)] for kind, content in given.items() for name, value in _flat(content)]
     text = table([Cell("kind"), Cell("name"), Cell("value")], rows)
-    return text + "<h3>Hardware and operating system per node</h3>" + _facts(run)
+    return text + "<h3>Hardware and operating system</h3>" + _facts(run)
+
+
+def _common(value: Any) -> Any:
+    """The one value that all nodes share, or the values per node."""
+    if isinstance(value, dict) and value and all(entry == next(iter(value.values())) for entry in value.values()):
+        return f"{next(iter(value.values()))} (all nodes)" if len(value) > 1 else next(iter(value.values()))
+    return value
 
 
 def _facts(run: RunData) -> str:
+    """Facts that all nodes share in one table, the others per node in a second one."""
     if not run.facts:
         return '<p class="absent">No node has reported its hardware.</p>'
     flat = {node: dict(_flat(facts)) for node, facts in run.facts.items()}
-    names = list(dict.fromkeys(name for facts in flat.values() for name in facts))
-    rows = [[Cell(name), *(Cell(facts.get(name, UNKNOWN)) for facts in flat.values())] for name in names]
-    return table([Cell("fact"), *(Cell(node) for node in flat)], rows)
+    names = [name for name in dict.fromkeys(n for facts in flat.values() for n in facts) if name not in _NO_FACTS]
+    values = {name: [facts.get(name, UNKNOWN) for facts in flat.values()] for name in names}
+    shared = [[Cell(name), Cell(texts[0])] for name, texts in values.items() if len(set(texts)) == 1]
+    differing = [[Cell(name), *map(Cell, texts)] for name, texts in values.items() if len(set(texts)) > 1]
+    parts = [table([Cell("fact"), Cell("all nodes")], shared)] if shared else []
+    parts += [table([Cell("fact"), *map(Cell, flat)], differing)] if differing else []
+    return "".join(parts)
 
 
 def accounts(run: RunData) -> str:
@@ -106,7 +120,7 @@ def accounts(run: RunData) -> str:
 def _account(device: dict[str, Any], rows: int) -> list[Cell]:
     excluded = device.get("excluded") or {}
     named = ", ".join(f"{count} {name}" for name, count in excluded.items() if count)
-    missing = "; ".join(f"{layer}: {why}" for layer, why in device.get("layers_missing", {}).items())
+    missing = ", ".join(device.get("layers_missing", {}))
     growth = diskstats_growth(device)
     settled = "" if device.get("diskstats_settled") else " (diskstats not settled)"
     return [
@@ -129,5 +143,7 @@ def _flat(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         for index, entry in enumerate(content):
             yield from _flat(entry, f"{prefix}.{index}")
     elif content is not None:
-        text = ", ".join(map(str, content)) if isinstance(content, list) else str(content)
-        yield prefix, text
+        if prefix.endswith("_bytes") and type(content) is int and content >= 1 << 20:
+            yield prefix, f"{content:,} ({content / (1 << 30):,.1f} GiB)"
+        else:
+            yield prefix, ", ".join(map(str, content)) if isinstance(content, list) else str(content)

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from controller.errors import ConfigError, DataError
 
+#: The clients write a histogram a second (docs/interfaces.md): their operations cannot be split finer.
+LEAST_BUCKET_MS = 1000
 COLUMNS = ["t_unix_ns", "t_mono_ns", "offset_ns", "error_bound_ns"]
 
 
@@ -76,6 +78,11 @@ def bucket_ns(plan: dict[str, Any], clocks: dict[str, NodeClock]) -> int:
     bucket_ms = plan.get("bucket_ms", 1000)
     if not isinstance(bucket_ms, int) or isinstance(bucket_ms, bool) or bucket_ms <= 0:
         raise ConfigError(f"bucket_ms must be a positive whole number of milliseconds, not {bucket_ms!r}")
+    if bucket_ms < LEAST_BUCKET_MS:
+        raise ConfigError(
+            f"bucket_ms is {bucket_ms}, the clients' histograms have intervals of {LEAST_BUCKET_MS} ms",
+            hint=f"use {LEAST_BUCKET_MS} or more",
+        )
     bounds = {node: clock.error_bound_ns for node, clock in clocks.items() if clock.error_bound_ns is not None}
     length_ns = bucket_ms * 1_000_000
     if bounds:

@@ -104,9 +104,17 @@ def write_csv(table: pa.Table, path: Path) -> Path:
         column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         for column in table.columns
     ]
-    options = pa_csv.WriteOptions(quoting_style="needed", quoting_header="none")
+    # Arrow's "needed" quotes every text, needed or not: only where a text holds a separator.
+    quoting = "needed" if any(map(_holds_separator, plain)) else "none"
+    options = pa_csv.WriteOptions(quoting_style=quoting, quoting_header="none")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             pa_csv.write_csv(pa.table(plain, names=table.column_names), file, options)
     return path
+
+
+def _holds_separator(column: pa.ChunkedArray) -> bool:
+    if not pa.types.is_string(column.type):
+        return False
+    return bool(pc.any(pc.match_substring_regex(column.unique(), '[",\r\n]')).as_py())

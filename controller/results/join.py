@@ -31,6 +31,7 @@ from controller.results.block_io import (
 )
 from controller.results.clients import histogram_counts, measured_windows
 from controller.results.convert import Run, convert, open_run, write_csv
+from controller.results.engine import engine
 from controller.results.operations import operation_grid, ops_expression, run_statistics
 from controller.results.store import read_json
 from controller.results.summary import summary_table
@@ -57,11 +58,8 @@ def join(run_dir: Path, *, io_csv: bool = True) -> JoinOutcome:
     """Convert the run's raw logs and write the joined tables. DataError when the raw data cannot be used."""
     run = open_run(run_dir)
     converted = convert(run, io_csv=io_csv)
-    connection = ibis.duckdb.connect()
-    try:
+    with engine() as connection:
         tables = _evaluate(connection, run)
-    finally:
-        connection.disconnect()
     joined = [write_csv(content, run.store.path / path) for path, content in tables.items()]
     return JoinOutcome(run, [*converted, *joined])
 

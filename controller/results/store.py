@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -200,10 +200,11 @@ def runs(output_dir: Path) -> list[RunStore]:
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """`sha256` and, where the format has rows, `rows` of one file."""
+    """`sha256` and, where the format has rows that can be counted, `rows` of one file."""
     entry: dict[str, Any] = {"sha256": sha256_of(path)}
-    if (rows := count_rows(path)) is not None:
-        entry["rows"] = rows
+    with suppress(DataError):  # a damaged table has a checksum too; whoever reads it says what is wrong
+        if (rows := count_rows(path)) is not None:
+            entry["rows"] = rows
     return entry
 
 

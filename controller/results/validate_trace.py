@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -9,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from controller.errors import DataError
-from controller.results.block_io import database_nodes
+from controller.results.block_io import database_nodes, traced_files
 from controller.results.convert import Run
+from controller.results.engine import engine
 from controller.results.findings import Finding
 from controller.results.schema import LAYERS
 from controller.results.store import read_json
@@ -115,21 +117,24 @@ def rows_by_device(run: Run, node: str) -> dict[str, int]:
 
 def check_layer_sums(run: Run) -> list[Finding]:
     """In every I/O row that has a layer at all, the layers add up to the total exactly."""
-    findings = []
-    connection = ibis.duckdb.connect()
-    for node in database_nodes(run):
-        path = run.store.node_dir(node) / "io.parquet"
-        if not path.is_file():
-            continue
-        rows = connection.read_parquet(str(path))
-        layers = [rows[f"{layer}_ns"] for layer in LAYERS]
-        there = ibis.or_(*(layer.notnull() for layer in layers))
-        total = sum((layer.coalesce(0) for layer in layers[1:]), layers[0].coalesce(0))
-        wrong = connection.execute((there & (total != rows.total_ns.coalesce(-1))).sum())
-        negative = connection.execute(ibis.or_(*(layer < 0 for layer in layers)).sum())
-        if wrong and wrong > 0:
-            findings.append(Finding("error", node, f"layers do not add up to total_ns in {int(wrong)} I/O rows"))
-        if negative and negative > 0:
-            findings.append(Finding("error", node, f"{int(negative)} I/O rows have a negative layer"))
-    connection.disconnect()
-    return findings
+    with engine() as connection:
+        return [
+            finding for node, path in traced_files(run).items() for finding in _layer_findings(connection, node, path)
+        ]
+
+
+def _layer_findings(connection: Any, node: str, path: Path) -> list[Finding]:
+    rows = connection.read_parquet(str(path))
+    layers = [rows[f"{layer}_ns"] for layer in LAYERS]
+    there = ibis.or_(*(layer.notnull() for layer in layers))
+    total = sum((layer.coalesce(0) for layer in layers[1:]), layers[0].coalesce(0))
+    counted = rows.agg(
+        wrong=(there & (total != rows.total_ns.coalesce(-1))).sum().coalesce(0),
+        negative=ibis.or_(*(layer < 0 for layer in layers)).sum().coalesce(0),
+    )
+    (counts,) = connection.to_pyarrow(counted).to_pylist()
+    texts = {
+        "wrong": "layers do not add up to total_ns in {} I/O rows",
+        "negative": "{} I/O rows have a negative layer",
+    }
+    return [Finding("error", node, text.format(counts[name])) for name, text in texts.items() if counts[name]]

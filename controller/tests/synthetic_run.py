@@ -178,25 +178,15 @@ def _plan(
                 "workload": phase.workload,
                 "threads": 4,
                 "target": None,
-                "record_count": sum(phase.operations.values()) * len(clients)
-                if phase.kind == "load"
-                else None,
+                "record_count": sum(phase.operations.values()) * len(clients) if phase.kind == "load" else None,
                 "shards": shards(phase),
             }
             for phase in phases
         ],
-        "trace": {
-            "nodes": [{"node": node, "by": "device", "target": f"loop{i}"} for i, node in enumerate(nodes)]
-        },
+        "trace": {"nodes": [{"node": node, "by": "device", "target": f"loop{i}"} for i, node in enumerate(nodes)]},
         "nodes": [
-            *(
-                {"name": n, "address": f"127.0.0.{11 + i}", "roles": ["database"]}
-                for i, n in enumerate(nodes)
-            ),
-            *(
-                {"name": c, "address": f"127.0.0.{21 + i}", "roles": ["client"]}
-                for i, c in enumerate(clients)
-            ),
+            *({"name": n, "address": f"127.0.0.{11 + i}", "roles": ["database"]} for i, n in enumerate(nodes)),
+            *({"name": c, "address": f"127.0.0.{21 + i}", "roles": ["client"]} for i, c in enumerate(clients)),
         ],
     }
 
@@ -205,9 +195,7 @@ def _write_clock(store: RunStore, node: str, offset_ns: int) -> None:
     folder = store.node_dir(node)
     folder.mkdir(parents=True, exist_ok=True)
     rows = [f"{T0 + offset_ns + s * SECOND},{s * SECOND},{offset_ns},{150_000 + s}" for s in (0, 10, 30)]
-    (folder / "clock.csv").write_text(
-        "t_unix_ns,t_mono_ns,offset_ns,error_bound_ns\n" + "\n".join(rows) + "\n"
-    )
+    (folder / "clock.csv").write_text("t_unix_ns,t_mono_ns,offset_ns,error_bound_ns\n" + "\n".join(rows) + "\n")
     facts = {
         "node": node,
         "kernel": "6.1.0-synthetic",
@@ -385,9 +373,7 @@ def _node_io(
     return [_io_row(random, node, int(t), str(mode), vfs=vfs) for t, mode in zip(times, modes, strict=True)]
 
 
-def _io_row(
-    random: np.random.Generator, node: str, t_unix_ns: int, mode: str, *, vfs: bool
-) -> dict[str, Any]:
+def _io_row(random: np.random.Generator, node: str, t_unix_ns: int, mode: str, *, vfs: bool) -> dict[str, Any]:
     written_back = mode == "W" and random.random() < 0.4
     layers: dict[str, int | None] = {
         "vfs": int(random.lognormal(7.5, 0.4)) if vfs and not written_back else None,

@@ -64,14 +64,16 @@ def latency_per_layer(run: RunData) -> Figure:
 def _line(run: RunData, rows: pd.DataFrame, layer: str, statistic: str, legend: bool) -> go.Scatter:
     middle_s = _part_middle_s(run, rows)
     order = np.argsort(middle_s, kind="stable")
-    x, y = thin(middle_s[order], rows[f"io_{layer}_{statistic}_ns"].to_numpy(float)[order] / 1000)
+    values = rows[f"io_{layer}_{statistic}_ns"].to_numpy(float)[order] / 1000
+    x, y = thin(*_with_gaps(middle_s[order], values, 1.5 * run.bucket_s))
     return go.Scatter(
         x=x,
         y=y,
         name=layer,
         legendgroup=layer,
         showlegend=legend,
-        mode="lines",
+        mode="lines+markers" if len(x) <= 600 else "lines",
+        marker={"size": 3.5},
         line={"color": LAYER_COLOURS[layer], "dash": LAYER_DASHES[layer], "width": 1.6},
         hovertemplate=f"%{{y:,.3f}} {MICROSECONDS}",
     )
@@ -98,13 +100,23 @@ def _part_middle_s(run: RunData, rows: pd.DataFrame) -> np.ndarray:
     return np.array(middles)
 
 
+def _with_gaps(x: np.ndarray, y: np.ndarray, widest: float) -> tuple[np.ndarray, np.ndarray]:
+    """An undefined point in every gap wider than `widest`: no line where no I/O was."""
+    there = ~np.isnan(y)
+    x, y = x[there], y[there]
+    gaps = np.flatnonzero(np.diff(x) > widest) + 1
+    return np.insert(x, gaps, (x[gaps - 1] + x[gaps]) / 2), np.insert(y, gaps, np.nan)
+
+
 def _absent(run: RunData, rows: pd.DataFrame, nodes: list[str]) -> str:
     """Which layers are not there, and why."""
-    texts = []
+    where: dict[str, list[str]] = {}
     for node in nodes:
         known = run.manifest.get("tracing", {}).get(node, {}).get("layers_missing", {})
         mine = rows[rows["node"] == node]
-        gone = [layer for layer in LAYERS if not mine[f"io_{layer}_mean_ns"].notna().any()]
-        texts += [f"{node} {layer} ({known.get(layer, 'no I/O passed it')})" for layer in gone]
+        for layer in LAYERS:
+            if not mine[f"io_{layer}_mean_ns"].notna().any():
+                where.setdefault(f"{layer} ({known.get(layer, 'no I/O passed it')})", []).append(node)
+    texts = [f"on {', '.join(found)} {what}" for what, found in where.items()]
     texts += [f"{node} ({run.missing_trace(node)})" for node in run.nodes if node not in nodes]
     return f" Not visible: {'; '.join(texts)}." if texts else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -43,7 +44,7 @@ def requests_per_node(run: RunData) -> Figure:
             plot.add_trace(line, row=row, col=1)
         plot.update_yaxes(title_text=f"{node}<br>I/Os per {run.bucket_s:g} s", rangemode="tozero", row=row, col=1)
     # Matched axes do not scale themselves to all their panels, so the common range is given.
-    plot.update_yaxes(range=[0, max(float(per_bucket.to_numpy().max(initial=1.0, where=per_bucket.notna().to_numpy())), 1.0) * 1.06])
+    plot.update_yaxes(range=[0, 1.06 * float(np.nanmax([1.0, *per_bucket.to_numpy(float).ravel()]))])
     time_axis(plot, run.timeline, len(traced))
     caption = "Requests that the block device completed, all nodes on one scale."
     if untraced:

@@ -108,23 +108,27 @@ def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
             col="all",
         )
         width = len(span.phase) * _CHARACTER_PX / _PLOT_PX * total_ns / 1e9 * _columns(plot)
-        row = next((i for i, used in enumerate(row_ends) if used <= start), len(row_ends))
-        row_ends[row:] = [start + width, *row_ends[row + 1 :]]
+        left = max(min(start, total_ns / 1e9 - width), 0.0)
+        row = next((i for i, used in enumerate(row_ends) if used <= left), len(row_ends))
+        row_ends[row:] = [left + width, *row_ends[row + 1 :]]
         for column in range(_columns(plot)):
-            _label(plot, span.phase, start, row, column)
+            if left < start:
+                _label(plot, span.phase, (end, "right"), row, column)
+            else:
+                _label(plot, span.phase, (start, "left"), row, column)
     return len(row_ends)
 
 
-def _label(plot: go.Figure, text: str, x: float, row: int, column: int) -> None:
+def _label(plot: go.Figure, text: str, place: tuple[float, str], row: int, column: int) -> None:
     axis = "x" if column == 0 else f"x{column + 1}"
     plot.add_annotation(
         text=text,
-        x=x,
+        x=place[0],
         xref=axis,
         y=1,
         yref="paper",
         yshift=row * _ROW_PX,
-        xanchor="left",
+        xanchor=place[1],
         yanchor="bottom",
         showarrow=False,
         font={"size": 11, "color": "#555"},
@@ -157,3 +161,11 @@ def thinning_note(points: int) -> str:
     if points <= MOST_POINTS:
         return ""
     return f" Of {points} points a series at most {MOST_POINTS} are drawn; every stretch keeps its extremes."
+
+
+def significant(value: float) -> str:
+    """A number with thousands separators and about three significant digits; whole numbers in full."""
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    decimals = max(3 - len(str(int(abs(value)))), 0) if abs(value) >= 1 else 3
+    return f"{value:,.{decimals}f}"

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from controller.results.schema import ALL_OPERATIONS
-from viz.figures.style import MODE_COLOURS, Figure, finish
+from viz.figures.style import MODE_COLOURS, Figure, finish, significant
 from viz.run_data import RunData
 
 #: Every other operation writes.
@@ -29,7 +29,7 @@ def mean_latency(run: RunData) -> Figure:
             y=mine["mean_ms"],
             name=mode,
             marker_color=colour,
-            text=[f"{value:.3g} ms" for value in mine["mean_ms"]],
+            text=[f"{significant(value)} ms" for value in mine["mean_ms"]],
             textposition="outside",
             cliponaxis=False,
             customdata=mine[["operations"]],

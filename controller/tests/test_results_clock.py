@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.errors import ConfigError, DataError
+from controller.results.clock import UNREAD, NodeClock, bucket_ns, read_clock
+from controller.results.timeline import Timeline, read_timeline
+
+T0 = 1_790_000_000_000_000_000
+HEAD = "t_unix_ns,t_mono_ns,offset_ns,error_bound_ns\n"
+
+
+def clock(*readings: tuple[int, int], bound: int = 1000) -> NodeClock:
+    times, offsets = (np.array(column, dtype=np.int64) for column in zip(*readings, strict=True))
+    return NodeClock(times, offsets, bound)
+
+
+@given(offset=st.integers(-(10**15), 10**15), times=st.lists(st.integers(0, 10**13), min_size=1))
+def test_a_steady_offset_is_taken_off_exactly(offset: int, times: list[int]) -> None:
+    node = clock((T0, offset), (T0 + 10**10, offset))
+    unix = np.array(times, dtype=np.int64) + T0
+    assert (node.to_controller(unix + offset) == unix).all()
+
+
+@given(
+    offset=st.integers(-(10**12), 10**12),
+    drift=st.integers(-200_000, 200_000),
+    share=st.integers(0, 1000),
+)
+def test_between_two_readings_the_offset_is_interpolated(offset: int, drift: int, share: int) -> None:
+    node = clock((T0, offset), (T0 + 1000 * 10**6, offset + drift))
+    at = T0 + share * 10**6
+    expected = at - (offset + round(drift * share / 1000))
+    assert abs(int(node.to_controller(np.array([at]))[0]) - expected) <= 1
+
+
+def test_outside_the_readings_the_nearest_one_holds() -> None:
+    node = clock((T0, 100), (T0 + 1000, 300))
+    assert node.to_controller(np.array([T0 - 10**9, T0 + 10**9])).tolist() == [T0 - 10**9 - 100, T0 + 10**9 - 300]
+
+
+def test_a_node_without_readings_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert read_clock(tmp_path / "clock.csv") is UNREAD
+    assert UNREAD.to_controller(np.array([T0])).tolist() == [T0]
+    (tmp_path / "clock.csv").write_text(HEAD)
+    assert read_clock(tmp_path / "clock.csv") is UNREAD
+
+
+def test_readings_are_sorted_and_the_largest_bound_counts(tmp_path: Path) -> None:
+    (tmp_path / "clock.csv").write_text(HEAD + f"{T0 + 5},9,7,300\n{T0},4,5,900\n")
+    node = read_clock(tmp_path / "clock.csv")
+    assert node.t_unix_ns.tolist() == [T0, T0 + 5]
+    assert node.error_bound_ns == 900
+
+
+@pytest.mark.parametrize("content", ["t_unix_ns\n1\n", HEAD + "1,2,x,4\n", HEAD + "1,2\n", HEAD + "1,2,3,-4\n"])
+def test_a_damaged_clock_table_is_a_data_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "clock.csv").write_text(content)
+    with pytest.raises(DataError, match=r"clock\.csv"):
+        read_clock(tmp_path / "clock.csv")
+
+
+def test_no_bucket_is_finer_than_twice_the_worst_error_bound() -> None:
+    clocks = {"good": clock((T0, 0), bound=10), "bad": clock((T0, 0), bound=500_000_001), "unread": UNREAD}
+    with pytest.raises(DataError, match="finer than twice") as caught:
+        bucket_ns({"bucket_ms": 1000}, clocks)
+    assert caught.value.node == "bad"
+    assert bucket_ns({"bucket_ms": 1001}, clocks) == 1_001_000_000
+    assert bucket_ns({}, {}) == 1_000_000_000
+
+
+@pytest.mark.parametrize("bucket_ms", [0, -1, 1.5, "1000", True, 500])
+def test_a_bucket_that_cannot_be_is_refused(bucket_ms: object) -> None:
+    with pytest.raises(ConfigError, match="bucket_ms"):
+        bucket_ns({"bucket_ms": bucket_ms}, {})
+
+
+@given(t=st.integers(-(10**14), 10**14), bucket_ms=st.integers(1, 10**5))
+def test_a_bucket_holds_its_time(t: int, bucket_ms: int) -> None:
+    timeline = Timeline(T0, T0 + 10**15, (), bucket_ms * 10**6)
+    start_us = timeline.bucket_start_us(T0 + t)
+    assert start_us * 1000 <= t < start_us * 1000 + timeline.bucket_ns
+    assert start_us % timeline.bucket_us == 0
+
+
+def event(name: str, t: int, phase: str | None = None) -> dict[str, object]:
+    return {"event": name, "t_unix_ns": T0 + t} | ({"phase": phase} if phase else {})
+
+
+def test_a_phase_without_an_end_lasts_until_the_last_event() -> None:
+    events = [event("run_start", 0), event("phase_start", 5, "load"), event("fault", 9)]
+    (span,) = read_timeline(events, 10**9).spans
+    assert (span.phase, span.start_unix_ns - T0, span.end_unix_ns - T0, span.complete) == ("load", 5, 9, False)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        [event("phase_start", 1, "a")],
+        [event("run_start", 0), event("run_start", 1)],
+        [event("run_start", 0), event("phase_end", 1, "a")],
+        [event("run_start", 0), event("phase_start", 1)],
+        [event("run_start", 0), event("phase_start", 5, "a"), event("phase_end", 4, "a")],
+        [event("run_start", 0), event("phase_start", 5, "a"), event("phase_end", 6, "b")],
+        [event("run_start", 0), *(event(f"phase_{e}", t, "a") for e, t in (("start", 1), ("end", 2)))]
+        + [event(f"phase_{e}", t, "a") for e, t in (("start", 3), ("end", 4))],
+        [event("run_start", 0), *(event(f"phase_{e}", t, "a") for e, t in (("start", 1), ("end", 5)))]
+        + [event(f"phase_{e}", t, "b") for e, t in (("start", 4), ("end", 6))],
+    ],
+)
+def test_events_that_make_no_sense_are_a_data_error(events: list[dict[str, object]]) -> None:
+    with pytest.raises(DataError, match=r"events\.jsonl"):
+        read_timeline(events, 10**9)

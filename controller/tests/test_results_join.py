@@ -1,0 +1,227 @@
+"""The bucket join against a plain-Python model of the same rules."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.errors import ConfigError, DataError
+from controller.results import schema
+from controller.results.finish import finish
+from controller.results.join import join
+from controller.tests.synthetic_run import SECOND, T0, Phase, Truth, write_run
+
+SHORT = (
+    Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
+    Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}, {"READ": 3}),
+)
+
+
+def rows(truth: Truth, table: str) -> list[dict[str, str]]:
+    with truth.store.joined(table).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def phase_at(phases: tuple[Phase, ...], t_unix_ns: int) -> str:
+    for phase in phases:
+        start = T0 + int(phase.start_s * SECOND)
+        if start <= t_unix_ns < start + int(phase.seconds * SECOND):
+            return phase.name
+    return schema.BETWEEN_PHASES
+
+
+def operation_bucket(phase: Phase, operation: dict[str, Any], bucket_ns: int) -> int:
+    """The bucket that holds the middle of the histogram interval in which the operation ended."""
+    begin = T0 + int(phase.start_s * SECOND)
+    interval: int = (operation["start"] + operation["latency_ns"] - begin) // SECOND
+    # Histogram logs keep their interval's start to the millisecond.
+    start = round((begin + interval * SECOND) / 1e9, 3)
+    return (round(start * 1000) * 1_000_000 + SECOND // 2 - T0) // bucket_ns * (bucket_ns // 1000)
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    seed=st.integers(0, 1 << 16),
+    bucket_ms=st.sampled_from([1000, 1500, 2000]),
+    start_s=st.floats(0, 2).map(lambda value: round(value, 3)),
+    seconds=st.floats(0.4, 3).map(lambda value: round(value, 3)),
+    offset_ns=st.integers(-(10**9), 10**9),
+    ios=st.integers(0, 30),
+)
+def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
+    seed: int, bucket_ms: int, start_s: float, seconds: float, offset_ns: int, ios: int
+) -> None:
+    phases = (
+        Phase("x-load", "load", "x", start_s, seconds, {"INSERT": 20}, {"INSERT": 30.0}),
+        Phase("x-run", "run", "x", start_s + seconds + 0.1, 1.7, {"READ": 30}, {"READ": 9.0}, {"READ": 2}),
+    )
+    folder = Path(tempfile.mkdtemp())
+    try:
+        truth = write_run(
+            folder,
+            phases=phases,
+            bucket_ms=bucket_ms,
+            ios_per_second=ios,
+            offsets_ns={"client1": offset_ns // 1_000_000 * 1_000_000},
+            seed=seed,
+        )
+        join(truth.store.path)
+        check_operations(truth, phases, bucket_ms * 1_000_000)
+        check_io(truth, phases, bucket_ms * 1_000_000)
+    finally:
+        shutil.rmtree(folder)
+
+
+def check_operations(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
+    by_name = {phase.name: phase for phase in phases}
+    counts: Counter[tuple[int, str, str]] = Counter()
+    errors: Counter[tuple[int, str, str]] = Counter()
+    for operation in truth.operations:
+        phase = by_name[operation["phase"]]
+        key = (operation_bucket(phase, operation, bucket_ns), phase.name, operation["op"])
+        counts[key] += 1
+        errors[key] += operation["status"] != "OK"
+    found = {(int(r["bucket_start_us"]), r["phase"], r["op"]): r for r in rows(truth, "ops.csv")}
+    assert {key: int(row["count"]) for key, row in found.items() if row["count"] != "0"} == counts
+    assert {key: int(row["errors"]) for key, row in found.items() if row["errors"] != "0"} == +errors
+    for key, row in found.items():
+        assert (row["latency_mean_us"] == "") == (counts[key] == errors[key])
+
+
+def check_io(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
+    groups: dict[tuple[int, str, str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for io in truth.io:
+        bucket = (io["t_unix_ns"] - T0) // bucket_ns * (bucket_ns // 1000)
+        groups[bucket, phase_at(phases, io["t_unix_ns"]), io["node"], io["device"], io["mode"]].append(io)
+    found = rows(truth, "io.csv")
+    keys = ("phase", "node", "device", "mode")
+    assert len(found) == len(groups)
+    for row in found:
+        group = groups[int(row["bucket_start_us"]), *(row[key] for key in keys)]  # type: ignore[index]
+        assert int(row["ios"]) == len(group)
+        assert int(row["bytes"]) == sum(io["size_bytes"] for io in group)
+        for layer in schema.TIMED:
+            values = [io[f"{layer}_ns"] for io in group if io[f"{layer}_ns"] is not None]
+            if not values:
+                assert row[f"{layer}_mean_ns"] == row[f"{layer}_p99_ns"] == ""
+            else:
+                assert float(row[f"{layer}_mean_ns"]) == pytest.approx(np.mean(values), abs=0.06)
+                assert float(row[f"{layer}_p99_ns"]) == pytest.approx(np.quantile(values, 0.99), abs=0.06)
+    joined = rows(truth, "joined.csv")
+    for column, mode in (("io_reads", "R"), ("io_writes", "W"), ("io_flushes", "F")):
+        total = sum(io["mode"] == mode for io in truth.io)
+        assert sum(int(row[column]) for row in joined if row[column]) == total
+    assert len({(r["bucket_start_us"], r["phase"], r["node"]) for r in joined}) == len(joined)
+
+
+@pytest.fixture
+def truth(tmp_path: Path) -> Truth:
+    written = write_run(tmp_path, phases=SHORT, untraced=("node3",), without_vfs=("node1",), target=True)
+    join(written.store.path)
+    return written
+
+
+def test_the_tables_have_the_columns_of_the_schema(truth: Truth) -> None:
+    assert list(rows(truth, "ops.csv")[0]) == schema.OPS.names
+    assert list(rows(truth, "io.csv")[0]) == schema.IO.names
+    assert list(rows(truth, "joined.csv")[0]) == schema.joined_columns({"INSERT", "READ", "UPDATE"})
+    assert list(rows(truth, "summary.csv")[0]) == schema.SUMMARY.names
+    log = pq.read_schema(truth.store.client_dir("client1", "a-run") / "ops.parquet")
+    assert log.names == schema.OPERATION_LOG.names
+
+
+def test_a_node_that_was_not_traced_and_a_layer_that_is_not_there_are_empty_not_zero(truth: Truth) -> None:
+    joined = rows(truth, "joined.csv")
+    assert {row["io_reads"] for row in joined if row["node"] == "node3"} == {""}
+    assert {row["io_vfs_mean_ns"] for row in joined if row["node"] == "node1"} == {""}
+    assert all(row["io_reads"] for row in joined if row["node"] != "node3")
+
+
+def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Truth) -> None:
+    joined = [row for row in rows(truth, "joined.csv") if row["node"] == "node1"]
+    between = [row for row in joined if row["phase"] == schema.BETWEEN_PHASES]
+    assert between and all(row["read_count"] == row["insert_count"] == "" for row in between)
+    run = [row for row in joined if row["phase"] == "a-run" and row["read_count"]]
+    assert run and all(row["insert_count"] == "" and row["update_count"] != "" for row in run)
+
+
+def test_zero_operations_in_a_bucket_of_the_window_are_counted_as_zero(tmp_path: Path) -> None:
+    phases = (Phase("r", "run", "w", 0.0, 30.0, {"READ": 3}, {"READ": 1.0}),)
+    written = write_run(tmp_path, phases=phases, clients=("c",))
+    join(written.store.path)
+    ops = rows(written, "ops.csv")
+    assert len(ops) == 30
+    empty = [row for row in ops if row["count"] == "0"]
+    assert len(empty) >= 27
+    assert all(row["latency_p99_us"] == "" and float(row["throughput_ops_per_s"]) == 0 for row in empty)
+
+
+def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
+    values = {(row["phase"], row["op"], row["metric"]): row for row in rows(truth, "summary.csv")}
+    assert float(values["a-run", "READ", "count"]["value"]) == 140
+    assert float(values["a-run", "READ", "errors"]["value"]) == 6
+    assert float(values["a-run", "all", "throughput_ops_per_s"]["value"]) == pytest.approx(158 / 2.6, abs=1e-3)
+    good = [o for o in truth.operations if (o["phase"], o["op"], o["status"]) == ("a-run", "READ", "OK")]
+    mean_us = np.mean([o["latency_ns"] for o in good]) / 1000
+    assert float(values["a-run", "READ", "mean_us"]["value"]) == pytest.approx(mean_us, rel=1e-3)
+    ordered = sorted(o["latency_ns"] for o in good)
+    p99_us = ordered[math.ceil(0.99 * len(ordered)) - 1] / 1000
+    assert float(values["a-run", "READ", "p99_us"]["value"]) == pytest.approx(p99_us, rel=1e-3)
+    delayed = sorted(o["latency_ns"] + o["delay_ns"] for o in good)
+    assert float(values["a-run", "READ", "intended_p50_us"]["value"]) == pytest.approx(
+        delayed[math.ceil(0.5 * len(delayed)) - 1] / 1000, rel=1e-3
+    )
+    reads = [io for io in truth.io if io["node"] == "node2" and io["mode"] == "R"]
+    in_run = sum(phase_at(SHORT, io["t_unix_ns"]) == "a-run" for io in reads)
+    assert float(values["a-run", "io:node2:R", "ios"]["value"]) == in_run
+    assert all(row["n"] == "1" and row["ci_low"] == row["ci_high"] == "" for row in values.values())
+
+
+def test_a_run_without_any_trace_still_joins(tmp_path: Path) -> None:
+    nodes = ("node1", "node2")
+    written = write_run(tmp_path, phases=SHORT, nodes=nodes, untraced=nodes)
+    assert finish(written.store.path).trusted
+    assert rows(written, "io.csv") == []
+    assert {row["node"] for row in rows(written, "joined.csv")} == set(nodes)
+
+
+def test_operations_of_a_killed_client_keep_their_window(tmp_path: Path) -> None:
+    written = write_run(tmp_path, phases=SHORT)
+    for client in ("client1", "client2"):
+        (written.store.client_dir(client, "a-run") / "summary.json").unlink()
+    join(written.store.path)
+    counted = sum(int(row["count"]) for row in rows(written, "ops.csv") if row["phase"] == "a-run")
+    assert counted == 158
+
+
+def test_a_second_join_writes_the_same(truth: Truth) -> None:
+    before = {path.name: path.read_bytes() for path in (truth.store.path / "joined").iterdir()}
+    join(truth.store.path)
+    assert {path.name: path.read_bytes() for path in (truth.store.path / "joined").iterdir()} == before
+
+
+@pytest.mark.parametrize(("bucket_ms", "error"), [(0, ConfigError), (999, ConfigError)])
+def test_a_bucket_that_cannot_be_is_refused(truth: Truth, bucket_ms: int, error: type[Exception]) -> None:
+    plan = truth.store.path / "plan.json"
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "bucket_ms": bucket_ms}))
+    with pytest.raises(error, match="bucket_ms"):
+        join(truth.store.path)
+
+
+def test_what_is_no_run_folder_is_a_data_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is no run folder"):
+        join(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"plan\.json is missing"):
+        join(tmp_path)

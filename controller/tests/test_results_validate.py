@@ -1,0 +1,199 @@
+"""Every contradiction that can be put into a run is found, and only that one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from controller.results.findings import Finding
+from controller.results.finish import finish
+from controller.results.store import RunStore
+from controller.results.validate import validate
+from controller.tests.synthetic_run import Phase, write_run
+
+PHASES = (
+    Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
+    Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return write_run(tmp_path, phases=PHASES, nodes=("node1", "node2")).store
+
+
+def change(path: Path, edit: Callable[[Any], None]) -> None:
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def errors(store: RunStore) -> list[Finding]:
+    return [finding for finding in finish(store.path).findings if finding.severity == "error"]
+
+
+def only(findings: list[Finding], where: str, *words: str) -> None:
+    assert len(findings) == 1, findings
+    assert findings[0].where == where
+    assert all(word in findings[0].what for word in words), findings[0].what
+
+
+def test_a_consistent_run_has_no_remark(store: RunStore) -> None:
+    finished = finish(store.path)
+    assert finished.findings == []
+    assert finished.manifest["status"] == "complete"
+    assert finished.manifest["lost_events"] == {"node1": 0, "node2": 0}
+    assert finished.manifest["files"]["joined/ops.csv"]["rows"] > 0
+
+
+@pytest.mark.parametrize("source", ["summary", "plan", "hdr", "log"])
+def test_a_lost_operation_is_found_wherever_it_is_lost(store: RunStore, source: str) -> None:
+    folder = store.client_dir("client2", "a-run")
+    if source == "summary":
+        change(folder / "summary.json", lambda s: s["operations"]["UPDATE"].update(count=8))
+    elif source == "plan":
+        change(store.path / "plan.json", lambda p: p["phases"][1]["shards"][1]["planned"].update(UPDATE=8))
+    elif source == "hdr":
+        lines = (folder / "UPDATE.hdr").read_text().splitlines()
+        (folder / "UPDATE.hdr").write_text("\n".join(lines[:-1]) + "\n")
+    else:
+        content = (folder / "ops.bin").read_bytes()
+        (folder / "ops.bin").write_bytes(content[:-1])
+        wrong = errors(store)
+        assert len(wrong) == 1 and "in the operation log" in wrong[0].what
+        return
+    only(errors(store), "client2/a-run", "UPDATE", "9 in")
+
+
+def test_a_run_without_operation_logs_is_fine(store: RunStore) -> None:
+    for client, phase in store.client_phases():
+        (store.client_dir(client, phase) / "ops.bin").unlink()
+    assert finish(store.path).findings == []
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [(39, 80, "more than once"), (41, 80, "missing"), (40, 79, "missing"), (None, None, "do not say")],
+)
+def test_keys_are_loaded_once_and_completely(store: RunStore, start: int | None, end: int | None, words: str) -> None:
+    path = store.client_dir("client2", "a-load") / "summary.json"
+    change(path, lambda s: s.update(key_start=start, key_end=end))
+    only(errors(store), "a-load", words, "the clients")
+
+
+def test_layers_must_add_up_exactly(store: RunStore) -> None:
+    path = store.node_dir("node1") / "io.parquet"
+    table = pq.read_table(path)
+    totals = table["total_ns"].to_pylist()
+    totals[3] += 1
+    index = table.schema.get_field_index("total_ns")
+    pq.write_table(table.set_column(index, table.schema.field(index), [totals]), path)
+    only(errors(store), "node1", "do not add up", "1 I/O rows")
+
+
+def test_rows_and_dropped_are_the_completions(store: RunStore) -> None:
+    path = store.node_dir("node2") / "io.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.slice(2), path)
+    only(errors(store), "node2/loop2", f"{table.num_rows - 2} rows + 0 dropped")
+
+
+def test_completions_are_what_diskstats_counted(store: RunStore) -> None:
+    path = store.node_dir("node1") / "trace.json"
+    change(path, lambda t: t["devices"][0]["excluded"].update(merged=-1))
+    only(errors(store), "node1/loop1", "diskstats counted", "2 in flight at start, -1 merged")
+
+
+def test_unsettled_diskstats_are_not_compared(store: RunStore) -> None:
+    def edit(trace: dict[str, Any]) -> None:
+        trace["devices"][0].update(diskstats_settled=False, excluded={})
+
+    change(store.node_dir("node1") / "trace.json", edit)
+    findings = finish(store.path).findings
+    assert [finding.severity for finding in findings] == ["info"]
+
+
+def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
+    def edit(trace: dict[str, Any]) -> None:
+        device = trace["devices"][0]
+        device.update(completions=device["completions"] + 7, dropped=7, excluded={"in flight at start": -5})
+
+    change(store.node_dir("node1") / "trace.json", edit)
+    finished = finish(store.path)
+    assert finished.trusted
+    assert finished.manifest["lost_events"]["node1"] == 7
+    assert [f.where for f in finished.findings] == ["node1/loop1"]
+    assert "7 of" in finished.manifest["warnings"][0]
+
+
+def test_a_missing_trace_is_an_error_unless_the_manifest_knows_why(store: RunStore) -> None:
+    for name in ("trace.json", "io.parquet"):
+        (store.node_dir("node2") / name).unlink()
+    only(errors(store), "node2", "should have been traced")
+    change(
+        store.path / "manifest.json",
+        lambda m: m["tracing"].update(node2={"state": "unavailable", "reason": "no BTF"}),
+    )
+    finished = finish(store.path)
+    assert [(f.severity, f.what) for f in finished.findings] == [("info", "tracing unavailable: no BTF")]
+    assert finished.manifest["status"] == "complete" and finished.manifest["reasons"] == []
+
+
+def test_a_file_changed_after_collection_is_found(store: RunStore) -> None:
+    finish(store.path)
+    with (store.client_dir("client1", "a-run") / "stdout.log").open("a") as file:
+        file.write("x")
+    only(errors(store), "clients/client1/a-run/stdout.log", "sha256")
+    (store.client_dir("client1", "a-run") / "stdout.log").unlink()
+    only(errors(store), "clients/client1/a-run/stdout.log", "missing")
+
+
+def test_a_killed_client_makes_the_run_partial_and_keeps_the_rest(store: RunStore) -> None:
+    (store.client_dir("client2", "a-run") / "summary.json").unlink()
+    finished = finish(store.path)
+    assert not finished.trusted
+    assert finished.manifest["status"] == "partial"
+    assert any("no summary.json" in reason for reason in finished.manifest["reasons"])
+    assert store.joined("ops.csv").is_file()
+
+
+def test_a_phase_that_never_started_or_ended_is_found(store: RunStore) -> None:
+    events = (store.path / "events.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in events if not ("phase_end" in line and "a-run" in line)]
+    (store.path / "events.jsonl").write_text("".join(kept))
+    only(errors(store), "a-run", "never ended")
+    kept = [line for line in events if "a-run" not in line]
+    (store.path / "events.jsonl").write_text("".join(kept))
+    assert any("never started" in finding.what for finding in validate(store.path))
+
+
+def test_a_clock_that_was_never_read_is_a_warning(store: RunStore) -> None:
+    (store.node_dir("node1") / "clock.csv").unlink()
+    findings = finish(store.path).findings
+    assert [(f.severity, f.where) for f in findings] == [("warning", "node1")]
+
+
+@pytest.mark.parametrize(
+    "victim",
+    ["ops.bin", "READ.hdr", "summary.json", "plan.json", "events.jsonl", "trace.json", "io.parquet", "clock.csv"],
+)
+def test_damage_is_a_finding_never_a_traceback(store: RunStore, victim: str) -> None:
+    path = next(iter(sorted(store.path.rglob(victim))))
+    path.write_bytes(b'\xff\x00{"garbage')
+    if path.suffix == ".hdr":
+        path.write_text("1.0,1.0,1.0,HISTFgarbage\n")
+    finished = finish(store.path)
+    assert not finished.trusted
+    assert finished.manifest["status"] == "partial"
+
+
+def test_a_failed_run_stays_failed(store: RunStore) -> None:
+    change(store.path / "manifest.json", lambda m: m.update(status="failed", reasons=["node1: agent lost"]))
+    finished = finish(store.path)
+    assert finished.manifest["status"] == "failed"
+    assert finished.manifest["reasons"] == ["node1: agent lost"]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.results.store import RunStore
+from viz.figures import layers, node_io, operations, workloads
+from viz.figures.style import OPERATION_COLOURS, Figure, thin
+from viz.run_data import RunData, load_run
+
+
+def every_figure(run: RunData) -> list[Figure]:
+    return [
+        operations.throughput(run),
+        operations.latency(run),
+        node_io.requests_per_node(run),
+        layers.latency_per_layer(run),
+        workloads.mean_latency(run),
+    ]
+
+
+@given(
+    values=st.lists(st.one_of(st.floats(-1e9, 1e9), st.just(float("nan"))), min_size=1, max_size=400),
+    most=st.integers(4, 60),
+)
+def test_a_thinned_series_keeps_its_extremes_and_its_order(values: list[float], most: int) -> None:
+    y = np.array(values)
+    x = np.arange(len(y), dtype=float)
+    thin_x, thin_y = thin(x, y, most)
+    assert len(thin_x) <= max(most + 2, 4)
+    assert (np.diff(thin_x) > 0).all()
+    if not np.isnan(y).all():
+        assert np.nanmax(thin_y) == np.nanmax(y) and np.nanmin(thin_y) == np.nanmin(y)
+
+
+def test_every_axis_has_a_title_with_its_unit(complete_run: RunStore) -> None:
+    for figure in every_figure(load_run(complete_run.path)):
+        assert figure.plot is not None
+        titles = [axis.title.text for axis in figure.plot.select_yaxes()]
+        assert all(title and ("(" in title or "per" in title) for title in titles), titles
+        x_titles = [axis.title.text for axis in figure.plot.select_xaxes() if axis.title.text]
+        assert x_titles, figure.name
+
+
+def test_an_operation_has_the_same_colour_everywhere(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    for figure in (operations.throughput(run), operations.latency(run)):
+        assert figure.plot is not None
+        for line in figure.plot.data:
+            assert line.line.color == OPERATION_COLOURS[line.name.split()[0]]
+
+
+def test_node_panels_share_one_scale(complete_run: RunStore) -> None:
+    plot = node_io.requests_per_node(load_run(complete_run.path)).plot
+    assert plot is not None
+    ranges = {tuple(axis.range) for axis in plot.select_yaxes()}
+    assert len(ranges) == 1
+    highest = max(float(np.nanmax(line.y)) for line in plot.data)
+    assert ranges.pop()[1] >= highest
+
+
+def test_lines_do_not_cross_the_gap_between_phases(complete_run: RunStore) -> None:
+    plot = operations.throughput(load_run(complete_run.path)).plot
+    assert plot is not None
+    insert = next(line for line in plot.data if line.name == "INSERT")
+    assert np.isnan(insert.y).sum() == 2  # one after each of the two load phases
+
+
+def test_the_bars_are_the_weighted_means(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    plot = workloads.mean_latency(run).plot
+    assert plot is not None
+    writes = next(bar for bar in plot.data if bar.name == "write")
+    summary = run.summary[run.summary["phase"] == "messenger-run"].set_index(["op", "metric"])["value"]
+    update, delete = (summary[op, "count"] for op in ("UPDATE", "DELETE"))
+    total = summary["UPDATE", "mean_us"] * update + summary["DELETE", "mean_us"] * delete
+    assert writes.y[1] == pytest.approx(total / (update + delete) / 1000)
+
+
+def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunStore) -> None:
+    untraced = {figure.name: figure for figure in every_figure(load_run(untraced_run.path))}
+    for name in ("node-io", "layers"):
+        assert untraced[name].plot is None
+        assert "no right to load BPF programs" in untraced[name].caption
+    assert untraced["throughput"].plot is not None
+    for figure in every_figure(load_run(empty_run.path)):
+        assert figure.plot is None and figure.caption.endswith(".")
+
+
+def test_what_is_not_visible_is_named(gappy_run: RunStore) -> None:
+    run = load_run(gappy_run.path)
+    caption = layers.latency_per_layer(run).caption
+    assert "on node1 vfs (kprobe on vfs_read is not available on this kernel)" in caption
+    assert "node2 (tracing unavailable: no right" in caption
+    assert "Not drawn: node2" in node_io.requests_per_node(run).caption

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from controller.errors import DataError
+from controller.results.store import RunStore
+from viz.page import Cell, number, table
+from viz.report import write_report
+
+
+def text_of(store: RunStore) -> str:
+    page = write_report(store.path).read_text()
+    return html.unescape(re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL))
+
+
+def test_the_page_is_self_contained(complete_run: RunStore) -> None:
+    page = write_report(complete_run.path).read_text()
+    assert page.count("plotly.js v") == 1
+    outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"(src|href)=\"(?!#)", outside)
+    assert "@import" not in outside and "url(" not in outside
+    assert not re.search(r"<script[^>]+src", page)
+
+
+def test_the_page_shows_status_numbers_and_settings(complete_run: RunStore) -> None:
+    text = text_of(complete_run)
+    for expected in (
+        "complete",
+        complete_run.run_id,
+        "5,600 operations in 4 phases, 0 failed",
+        "7,128 I/Os traced on 3 nodes, 0 lost",
+        "throughput (ops/s)",
+        "p99.9 (ms)",
+        "SYNC_WAL",
+        "hbase.regionserver.handler.count",
+        "Synthetic CPU",
+        "2 in flight at start",
+    ):
+        assert expected in text, expected
+
+
+def test_every_entry_of_the_contents_leads_somewhere(complete_run: RunStore) -> None:
+    text = text_of(complete_run)
+    targets = re.findall(r'href="#([^"]+)"', text)
+    assert len(targets) >= 9
+    assert all(f'id="{target}"' in text for target in targets)
+
+
+def test_reasons_and_gaps_are_on_the_page(gappy_run: RunStore) -> None:
+    text = text_of(gappy_run)
+    assert '<span class="status partial">partial' in text
+    assert "client2/messenger-run: no summary.json" in text
+    assert "node2: tracing unavailable: no right to load BPF programs (needs root)" in text
+    assert "node1: layer vfs is missing: kprobe on vfs_read" in text
+
+
+def test_a_run_without_anything_has_a_page_without_plots(empty_run: RunStore) -> None:
+    text = text_of(empty_run)
+    assert "No client has reported an operation" in text
+    assert 'id="plot-' not in text
+
+
+def test_the_page_is_in_the_manifest(complete_run: RunStore) -> None:
+    write_report(complete_run.path)
+    assert "report.html" in complete_run.manifest()["files"]
+
+
+def test_a_run_that_was_not_joined_is_a_data_error(complete_run: RunStore, tmp_path: Path) -> None:
+    for name in ("plan.json", "manifest.json", "events.jsonl"):
+        (tmp_path / name).write_bytes((complete_run.path / name).read_bytes())
+    with pytest.raises(DataError, match=r"ops\.csv is missing"):
+        write_report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "\u2013"),
+        (float("nan"), "\u2013"),
+        (0, "0"),
+        (1234567, "1,234,567"),
+        (12.345, "12.3"),
+        (0.01234, "0.012"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_numbers_are_shown_with_three_digits(value: float | None, shown: str) -> None:
+    assert number(value).text == shown
+
+
+def test_text_from_the_run_cannot_become_markup() -> None:
+    assert "<script>" not in table([Cell("<script>")], [[Cell("<script>alert(1)</script>")]])
