@@ -173,12 +173,13 @@ public final class Run {
   }
 
   private boolean awaitMeasuredWindow() throws InterruptedException {
+    boolean byCount = plan.warmupOperations() > 0;
     while (!control.stopped()) {
-      if (plan.warmupOperations() > 0 ? gate.awaitWarm() : System.nanoTime() >= gate.measureMonoNs()) {
+      if (byCount ? gate.isWarm() : System.nanoTime() >= gate.measureMonoNs()) {
         return true;
       }
-      long until = plan.warmupOperations() > 0 ? Long.MAX_VALUE : gate.measureMonoNs() - System.nanoTime();
-      TimeUnit.NANOSECONDS.sleep(Math.min(until, SECOND_NS / 20));
+      long left = byCount ? Long.MAX_VALUE : gate.measureMonoNs() - System.nanoTime();
+      TimeUnit.NANOSECONDS.sleep(Math.min(left, SECOND_NS / 50));
       warmupProgress();
     }
     return false;
@@ -186,7 +187,7 @@ public final class Run {
 
   private void warmupProgress() {
     long now = System.nanoTime();
-    if (now < gate.startMonoNs() || now < nextProgressNs) {
+    if (!plan.hasWarmup() || now < gate.startMonoNs() || now < nextProgressNs) {
       return;
     }
     nextProgressNs = now + progressIntervalNs();
