@@ -144,7 +144,8 @@ public final class Run {
     files.writeLogHeader(clock, plan);
     long now = System.nanoTime();
     long asked = clock.toMono(startUnix.getAsLong());
-    if (now - asked > NOTICEABLY_LATE_NS) {
+    boolean given = options.startFromStdin() || options.startAtUnixNs().isPresent();
+    if (given && now - asked > NOTICEABLY_LATE_NS) {
       status.warn("ready", "the start instant passed " + (now - asked) / 1_000_000 + " ms ago; starting now");
     }
     gate.start(Math.max(asked, now), plan.warmupNs());
