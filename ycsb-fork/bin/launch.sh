@@ -3,7 +3,7 @@
 # Sourced by ycsb and ycsb-admin: finds java, builds the class path of one binding, becomes the client.
 # Environment: JAVA_HOME, JAVA_OPTS (options of the JVM).
 
-bindings="$home/core/src/main/resources/org/stratabench/ycsb/bindings.properties"
+bindings="${home:?is set by the script that sources this}/core/src/main/resources/org/stratabench/ycsb/bindings.properties"
 
 # The folder whose target/ holds a binding; aliases are followed once. Unknown names give core, whose client then refuses them.
 module_of() {
