@@ -1,4 +1,4 @@
-"""Playbooks parse, and every variable of a role is declared, so that a wrong type is refused before any change."""
+"""Playbooks parse, and every variable of a role is declared: a wrong type is refused early."""
 
 from __future__ import annotations
 

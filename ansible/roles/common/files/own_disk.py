@@ -35,7 +35,8 @@ def run(*command: str) -> str:
     except OSError as error:
         raise DiskError(f"{command[0]}: {error.strerror}") from error
     if done.returncode != 0:
-        raise DiskError((done.stderr.strip().splitlines() or [f"{command[0]} failed"])[-1])
+        # The cause stands first; hints and kernel log pointers follow.
+        raise DiskError((done.stderr.strip().splitlines() or [f"{command[0]} failed"])[0])
     return done.stdout.strip()
 
 
