@@ -88,14 +88,14 @@ public final class Run {
           direct();
         }
       } catch (SetupException e) {
-        control.stop(ExitCode.SETUP, e.getMessage());
+        cannotSetUp(e);
       } catch (IOException e) {
         cannotWrite(e);
       }
       endThreads();
       finish(files);
     } catch (SetupException e) {
-      control.stop(ExitCode.SETUP, e.getMessage());
+      cannotSetUp(e);
     } catch (IOException e) {
       cannotWrite(e);
     }
@@ -295,7 +295,13 @@ public final class Run {
     }
   }
 
+  private void cannotSetUp(SetupException e) {
+    control.stop(ExitCode.SETUP, e.getMessage());
+    status.trace(e);
+  }
+
   private void cannotWrite(IOException e) {
+    status.trace(e);
     control.stop(ExitCode.ABORTED, "cannot write results: " + e.getMessage() + "; free the disk or choose another -output");
   }
 

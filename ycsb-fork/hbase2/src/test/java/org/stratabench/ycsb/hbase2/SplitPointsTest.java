@@ -9,6 +9,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.List;
 import java.util.Properties;
 import java.util.stream.LongStream;
@@ -81,11 +82,17 @@ class SplitPointsTest {
   private static void assertSpread(List<String> cuts, KeyNames names, int keys, double tolerance) {
     long[] regions = new long[cuts.size() + 1];
     LongStream.range(0, keys).mapToObj(names::name)
-        .forEach(key -> regions[(int) cuts.stream().filter(cut -> cut.compareTo(key) <= 0).count()]++);
+        .forEach(key -> regions[region(cuts, key)]++);
     double even = (double) keys / regions.length;
     for (int i = 0; i < regions.length; i++) {
       assertEquals(even, regions[i], tolerance * even, "keys in region " + i);
     }
+  }
+
+  /** A region holds its own first key and ends before the next region's. */
+  private static int region(List<String> cuts, String key) {
+    int found = Collections.binarySearch(cuts, key);
+    return found >= 0 ? found + 1 : -found - 1;
   }
 
   private static Settings settings(String... pairs) {
