@@ -78,8 +78,12 @@ def deploy(
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
 
-def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress) -> DeployOutcome:
+def destroy(
+    inventory: Inventory, *, state_dir: Path, progress: Progress, logs_to: Path | None = None
+) -> DeployOutcome:
     """Ends every process of the deployment and removes its disks and files; the jar cache stays.
+
+    ``logs_to``: where the nodes' logs are kept before, as ``<node>/logs/``.
 
     Works from any state, also when there is nothing to take down. DeployError when something stays.
     """
@@ -88,7 +92,7 @@ def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress) -> Dep
         changes = run_playbook(
             "teardown",
             inventory,
-            _controller_variables(state_dir),
+            _controller_variables(state_dir) | ({"teardown_logs_to": str(logs_to.resolve())} if logs_to else {}),
             verb="destroy",
             state_dir=state_dir,
             progress=progress,

@@ -87,7 +87,7 @@ class Fleet:
             self.status[node, event.job_id] = status
         if event.state in (api.JobEvent.DONE, api.JobEvent.FAILED) and (node, event.job_id) in self.must_live:
             why = event.message or "it ended before it was stopped"
-            self.fail(RunError(f"{event.job_id}: {why}", node=node, hint="see its stderr.log in the results"))
+            self.fail(RunError(f"{event.job_id}: {why}", node=node, hint="see its log in the results"))
 
     def _on_lost(self, node: str, why: str) -> None:
-        self.fail(RunError(why, node=node, hint="see the agent's log on the node"))
+        self.fail(RunError(why, node=node, hint="see the agent's log, in the results or on the node"))

@@ -101,7 +101,7 @@ async def _measure(request: RunRequest, database: Database, store: RunStore, pro
     measurement = Measurement(request.plan, fleet, database, store, progress)
 
     def server_lost(server: str) -> None:
-        error = RunError(f"{database.name}: the server {server} is gone", hint="see the server's log on its node")
+        error = RunError(f"{database.name}: the server {server} is gone", hint="see the server's log, in the results or on its node")
         loop.call_soon_threadsafe(fleet.fail, error)
 
     try:
@@ -154,7 +154,8 @@ def _finish(
     reasons = [str(error).splitlines()[0]] if error else []
     if down:
         try:
-            deploy.destroy(request.inventory, state_dir=request.state_dir, progress=progress.line)
+            logs_to = store.path / "nodes" if error else None
+            deploy.destroy(request.inventory, state_dir=request.state_dir, progress=progress.line, logs_to=logs_to)
         except StrataError as failure:
             error = error or failure
             reasons.append(f"not taken down: {failure}")

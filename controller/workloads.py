@@ -66,8 +66,9 @@ def whole_number(properties: Mapping[str, str], key: str, default: str) -> int:
 
 
 def operation_counts(properties: Mapping[str, str], operations: int) -> dict[str, int]:
-    """How often each operation is done: largest remainders of proportion x operations, parts of a
-    read-modify-write counted as READ and UPDATE too. Raises ConfigError for impossible proportions."""
+    """How often each operation is done: largest remainders of proportion x operations; a read-modify-write is one.
+
+    Raises ConfigError for impossible proportions."""
     shares = {name: _proportion(properties, key) for key, name in MIX.items()}
     total = sum(shares.values())
     if total == 0:
@@ -78,8 +79,6 @@ def operation_counts(properties: Mapping[str, str], operations: int) -> dict[str
     by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])  # stable: ties keep the order
     for name in by_remainder[:missing]:
         counts[name] += 1
-    for part in ("READ", "UPDATE"):
-        counts[part] += counts["READ-MODIFY-WRITE"]
     return {name: count for name, count in counts.items() if count}
 
 

@@ -86,11 +86,6 @@ def test_the_messenger_mix_is_the_studys() -> None:
     assert operation_counts(mix, 20_000) == {"READ": 12_000, "INSERT": 6_800, "DELETE": 1_200}
 
 
-def test_parts_of_a_read_modify_write_count_too() -> None:
-    mix = {"readproportion": "0.5", "updateproportion": "0", "readmodifywriteproportion": "0.5"}
-    assert operation_counts(mix, 100) == {"READ": 100, "UPDATE": 50, "READ-MODIFY-WRITE": 50}
-
-
 def test_the_plan_is_the_same_each_time_and_frozen() -> None:
     first, second = (plan(2, {"recordcount": 100}) for _ in range(2))
     assert first.model_dump_json() == second.model_dump_json()
