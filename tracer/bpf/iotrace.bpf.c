@@ -216,30 +216,38 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 	return 0;
 }
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(block_rq_issue, struct request *rq)
+static __always_inline void first_issue(struct iotrace_flight *flight, struct request *rq, __u64 now)
 {
-	struct iotrace_flight *flight;
-	__u64 now, flushed;
-	__u32 device;
+	__u64 flushed;
 
-	if (!switched_on || !counters_of_request(rq, &device))
-		return 0;
-	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_of(ctx), now);
-	if (!flight || flight->issue_ns) /* issued again after a requeue: the first one counts */
-		return 0;
 	gather(flight, rq);
 	flight->bytes = rq->__data_len;
-	flight->device = device;
 	flight->issue_ns = now;
-	if (in_diskstats(rq) || is_flush_command(rq))
-		flight->flags |= FLIGHT_COUNTED;
 	flushed = preflush_issued(rq, flight);
 	if (flushed) {
 		flight->issue_ns = flushed;
 		flight->insert_ns = 0;
 	}
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	struct iotrace_flight *flight;
+	__u32 device;
+	__u64 now;
+
+	if (!switched_on || !counters_of_request(rq, &device))
+		return 0;
+	now = bpf_ktime_get_ns();
+	flight = flight_of_request(rq, address_of(ctx), now);
+	if (!flight)
+		return 0;
+	if (!flight->issue_ns) /* after a requeue it is issued again: the first time counts */
+		first_issue(flight, rq, now);
+	flight->device = device;
+	if (in_diskstats(rq) || is_flush_command(rq))
+		flight->flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -251,8 +259,10 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	if (!switched_on)
 		return 0;
 	flight = flight_find(address_of(ctx));
-	if (flight && flight->generation == rq->start_time_ns)
-		flight->requeues++;
+	if (!flight || flight->generation != rq->start_time_ns)
+		return 0;
+	flight->requeues++;
+	flight->flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
 	return 0;
 }
 

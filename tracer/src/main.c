@@ -122,7 +122,7 @@ static void tell_ready(int fd)
 	if (fd < 0)
 		return;
 	if (write(fd, "ready\n", 6) != 6)
-		complain("", strerror(errno), "--ready-fd %d", fd); /* nobody waits any more; tracing goes on */
+		complain("nobody waits; tracing goes on", strerror(errno), "--ready-fd %d", fd);
 	close(fd);
 }
 
