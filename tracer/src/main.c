@@ -63,6 +63,7 @@ static __u64 idle_count(struct probe *probe, __u32 device)
 
 static void switch_on(struct trace *trace)
 {
+	trace->devices_at_start = trace->devices.count;
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
 
@@ -83,12 +84,10 @@ static void switch_on(struct trace *trace)
 /* A disk that came while tracing: the kernel began to count it at zero, and so did we. */
 static void add_new_devices(struct trace *trace)
 {
-	size_t known = trace->devices.count;
-
 	if (trace->options.device_count)
 		return;
 	devices_add_all(&trace->devices);
-	for (size_t i = known; i < trace->devices.count; i++)
+	for (size_t i = trace->devices_at_start; i < trace->devices.count; i++)
 		trace->devices.list[i].before_settled = true;
 }
 
@@ -123,7 +122,7 @@ static void tell_ready(int fd)
 	if (fd < 0)
 		return;
 	if (write(fd, "ready\n", 6) != 6)
-		complain("", strerror(errno), "--ready-fd %d", fd); /* nobody waits any more; tracing goes on */
+		complain("nobody waits; tracing goes on", strerror(errno), "--ready-fd %d", fd);
 	close(fd);
 }
 

@@ -196,7 +196,8 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 
 void probe_switch(struct probe *probe, bool on, long long now_ns)
 {
-	probe->skeleton->bss->switched_on_ns = on ? now_ns : 0;
+	if (on)
+		probe->skeleton->bss->switched_on_ns = now_ns;
 	__sync_synchronize();
 	probe->skeleton->bss->switched_on = on;
 	/*

@@ -37,7 +37,7 @@ void probe_programs(struct probe *probe, void (*visit)(void *context, const char
 
 void probe_close(struct probe *probe);
 
-/* The kernel's own reason, where we know no better one. */
+/* Why mode `block` has no driver layer. */
 const char *probe_missing_driver_layer(void);
 
 #endif

@@ -14,6 +14,7 @@
 struct trace {
 	struct options options;
 	struct devices devices;
+	size_t devices_at_start;
 	struct probe *probe;
 	struct output output;
 	struct anchor anchor;
