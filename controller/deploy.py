@@ -78,9 +78,7 @@ def deploy(
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
 
-def destroy(
-    inventory: Inventory, *, state_dir: Path, progress: Progress, logs_to: Path | None = None
-) -> DeployOutcome:
+def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress, logs_to: Path | None = None) -> DeployOutcome:
     """Ends every process of the deployment and removes its disks and files; the jar cache stays.
 
     ``logs_to``: where the nodes' logs are kept before, as ``<node>/logs/``.

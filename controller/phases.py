@@ -30,14 +30,24 @@ _START_AHEAD_NS = 400_000_000
 
 
 class Measurement:
-    """One run over the agents of ``fleet``; results go to ``store``."""
+    """One run over the agents of ``fleet``; results go to ``store``. ``fresh``: the database was just deployed."""
 
-    def __init__(self, plan: Plan, fleet: Fleet, database: Database, store: RunStore, progress: Progress) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        fleet: Fleet,
+        database: Database,
+        store: RunStore,
+        progress: Progress,
+        *,
+        fresh: bool = False,
+    ) -> None:
         self.plan = plan
         self.fleet = fleet
         self.database = database
         self.store = store
         self.progress = progress
+        self.fresh = fresh
         self.facts: dict[str, dict[str, Any]] = {}
         self.tracing: dict[str, dict[str, Any]] = {}
         self.measured_phases: list[str] = []
@@ -199,8 +209,10 @@ class Measurement:
 
     async def _prepare_phase(self, phase: PlannedPhase, preparation: str) -> None:
         self.progress.status(f"{phase.name}: {preparation.replace('_', ' ')}")
-        if preparation == "flush":
-            await self._admin(phase, "flush")
+        if preparation == "drop" and self.fresh:
+            return
+        if preparation in ("drop", "flush"):
+            await self._admin(phase, preparation)
         else:
             await self.fleet.each([n.name for n in self._servers()], lambda agent: agent.evict_page_cache())
         self.store.append_event("prepared", phase=phase.name, preparation=preparation)

@@ -72,12 +72,7 @@ def message_of(result: Mapping[str, Any]) -> str:
     if "argument_errors" in result:
         return "; ".join(str(error) for error in result["argument_errors"])
     stderr = str(result.get("stderr") or "").strip()
-    text = (
-        stderr
-        or str(result.get("msg") or "").strip()
-        or str(result.get("stdout") or "").strip()
-        or "no message"
-    )
+    text = stderr or str(result.get("msg") or "").strip() or str(result.get("stdout") or "").strip() or "no message"
     return text[:MESSAGE_CHARS]
 
 
@@ -163,9 +158,7 @@ def _error(verb: str, events: Events, status: str, log: Path) -> DeployError:
     node, task, message = events.failures[0]
     others = sorted({other for other, _, _ in events.failures[1:]} - {node})
     also = f" (also on {', '.join(others)})" if others else ""
-    return DeployError(
-        f"{decapitalised(task)}{also}: {message}", node=node, log=str(log), hint=_hint(message)
-    )
+    return DeployError(f"{decapitalised(task)}{also}: {message}", node=node, log=str(log), hint=_hint(message))
 
 
 RETRY_HINT = "read the log, mend the cause, and deploy again: what is done already stays"

@@ -75,7 +75,7 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
         settings = request.plan.database.settings
         deploy.deploy(request.inventory, settings, state_dir=request.state_dir, progress=progress.line)
         progress.line(f"{database.name} {database.version} serves on {len(database.live_servers())} servers")
-        facts = asyncio.run(_measure(request, database, store, progress))
+        facts = asyncio.run(_measure(request, database, store, progress, fresh=not was_deployed))
     except StrataError as failure:
         error = failure
     except KeyboardInterrupt:
@@ -98,10 +98,12 @@ async def _measure(request: RunRequest, database: Database, store: RunStore, pro
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: fleet.fail(InterruptedRunError("interrupted")))
-    measurement = Measurement(request.plan, fleet, database, store, progress)
+    measurement = Measurement(request.plan, fleet, database, store, progress, fresh=fresh)
 
     def server_lost(server: str) -> None:
-        error = RunError(f"{database.name}: the server {server} is gone", hint="see the server's log, in the results or on its node")
+        error = RunError(
+            f"{database.name}: the server {server} is gone", hint="see the server's log, in the results or on its node"
+        )
         loop.call_soon_threadsafe(fleet.fail, error)
 
     try:

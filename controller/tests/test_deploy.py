@@ -163,18 +163,14 @@ def test_an_address_of_another_machine_is_named(tmp_path: Path) -> None:
 
 
 def test_a_jar_that_cannot_be_had_is_named(inventory: Inventory, tmp_path: Path) -> None:
-    error = fails(
-        inventory, {"hbase.version": "0.0.0-none", "cache": str(tmp_path / "cache")}, tmp_path / "state"
-    )
+    error = fails(inventory, {"hbase.version": "0.0.0-none", "cache": str(tmp_path / "cache")}, tmp_path / "state")
     assert "hbase-server:jar:0.0.0-none" in error.what
     assert "Maven" in error.hint
 
 
 def test_a_full_disk_is_said(inventory: Inventory, tmp_path: Path) -> None:
     group = inventory.path / "group_vars" / "all.yml"
-    group.write_text(
-        group.read_text(encoding="utf-8") + "\ncommon_min_disk_mb: 999999999\n", encoding="utf-8"
-    )
+    group.write_text(group.read_text(encoding="utf-8") + "\ncommon_min_disk_mb: 999999999\n", encoding="utf-8")
     error = fails(load_inventory(inventory.path), {}, tmp_path / "state")
     assert "disk full" in error.what
     assert "room" in error.hint
@@ -199,9 +195,7 @@ def footprint(state: Path) -> dict[str, list[str]]:
     return {
         "processes": [str(pid) for pid in ours(state)],
         "mounts": [
-            line
-            for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
-            if str(state) in line
+            line for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines() if str(state) in line
         ],
         "loops": [loop for loop in loops if str(state) in loop],
         "ports": [line.split()[3] for line in listening.splitlines() if NETWORK in line],

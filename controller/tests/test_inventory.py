@@ -19,9 +19,7 @@ all:
 """
 
 
-def write(
-    folder: Path, master: str = "127.0.0.1", first: str = "127.0.0.2", second: str = "127.0.0.3"
-) -> Path:
+def write(folder: Path, master: str = "127.0.0.1", first: str = "127.0.0.2", second: str = "127.0.0.3") -> Path:
     path = folder / "hosts.yml"
     path.write_text(GROUPS.format(master=master, first=first, second=second), encoding="utf-8")
     return path

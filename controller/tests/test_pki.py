@@ -37,9 +37,7 @@ def test_names_addresses_and_purpose(tmp_path: Path) -> None:
         leaf.verify_directly_issued_by(ca)
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert names.get_values_for_type(x509.DNSName) == [name]
-        assert names.get_values_for_type(x509.IPAddress) == (
-            [ipaddress.ip_address(address)] if address else []
-        )
+        assert names.get_values_for_type(x509.IPAddress) == ([ipaddress.ip_address(address)] if address else [])
         usage = list(leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
         assert usage == [ExtendedKeyUsageOID.SERVER_AUTH if address else ExtendedKeyUsageOID.CLIENT_AUTH]
 
