@@ -93,7 +93,9 @@ def recover(request: RunRequest, folder: Path, why: str, progress: Progress) -> 
     return _finish(request, database, store, progress, RunError(why), facts, down=down)
 
 
-async def _measure(request: RunRequest, database: Database, store: RunStore, progress: Progress) -> dict[str, Any]:
+async def _measure(
+    request: RunRequest, database: Database, store: RunStore, progress: Progress, *, fresh: bool
+) -> dict[str, Any]:
     fleet = _fleet(request)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
