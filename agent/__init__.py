@@ -1,1 +1,1 @@
-"""The agent: one per node; starts and stops the tracer and the load client, and hands over what they wrote."""
+"""The agent: one per node; starts and stops the tracer and the load client, hands over what they wrote."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,11 @@ class AgentConfig:
     role: str
     programs: dict[str, Path]
     tls: dict[str, Path]
-    data_path: Path | None
-    data_is_own_disk: bool
-    database_pidfiles: dict[str, Path]
-    own_disk_reason: str = ""
+    # Of a database node only:
+    data_path: Path | None = None
+    data_is_own_disk: bool = False
+    data_disk_reason: str = ""
+    database_pidfiles: dict[str, Path] = field(default_factory=dict)
 
 
 def load_config(path: Path) -> AgentConfig:
@@ -36,10 +37,9 @@ def load_config(path: Path) -> AgentConfig:
         raw = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise AgentConfigError(f"{path}: {error}") from error
-    known = {f.name for f in fields(AgentConfig)}
-    unknown, missing = set(raw) - known, known - set(raw) - {"own_disk_reason"}
-    if unknown or missing:
-        raise AgentConfigError(f"{path}: unknown members {sorted(unknown)}, missing {sorted(missing)}")
+    unknown = set(raw) - {f.name for f in fields(AgentConfig)}
+    if unknown:
+        raise AgentConfigError(f"{path}: unknown members {sorted(unknown)}")
     try:
         return AgentConfig(**_typed(raw))
     except (TypeError, ValueError, AttributeError) as error:
@@ -47,7 +47,7 @@ def load_config(path: Path) -> AgentConfig:
 
 
 def _typed(raw: dict[str, Any]) -> dict[str, Any]:
-    paths = {name: {k: Path(v) for k, v in raw[name].items()} for name in ("programs", "tls", "database_pidfiles")}
-    data_path = Path(raw["data_path"]) if raw["data_path"] else None
-    ports = {name: int(raw[name]) for name in ("port", "metrics_port")}
-    return {**raw, **paths, **ports, "work_dir": Path(raw["work_dir"]), "data_path": data_path}
+    of_paths = {"programs", "tls", "database_pidfiles"} & set(raw)
+    paths = {name: {key: Path(value) for key, value in raw[name].items()} for name in of_paths}
+    single = {name: Path(raw[name]) for name in {"work_dir", "data_path"} & set(raw)}
+    return {**raw, **paths, **single}

@@ -67,7 +67,7 @@ def _data_facts(config: AgentConfig) -> dict[str, Any] | None:
     return {
         "path": str(config.data_path),
         "own_disk": config.data_is_own_disk,
-        "own_disk_reason": config.own_disk_reason or None,
+        "own_disk_reason": config.data_disk_reason or None,
         "device": sys_path.resolve().name if sys_path.exists() else None,
         "device_number": number,
         "file_system": _file_system(config.data_path),

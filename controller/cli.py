@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from viz.report import write_report
-
 from controller import deploy, doctor, guard, screens
 from controller.databases import make_database
 from controller.errors import ConfigError, DataError, RunError, StrataError
@@ -22,6 +20,7 @@ from controller.results.store import RunStore, runs
 from controller.runner import RunRequest, Verdict, recover, run
 from controller.thresholds import check_thresholds, parse_threshold
 from controller.workloads import load_workload
+from viz.report import write_report
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path("results")
@@ -144,10 +143,10 @@ def _run(options: argparse.Namespace) -> int:
     experiment, text = load_experiment(options.experiment, options.settings)
     thresholds = [parse_threshold(condition) for condition in options.fail_on]
     tags = dict(_tag(tag) for tag in options.tag)
-    inventory = load_inventory(Path(options.inventory))
-    plan = _make_plan(experiment, inventory)
     if options.repeat < 1:
         raise ConfigError(f"--repeat {options.repeat}: at least 1")
+    inventory = load_inventory(Path(options.inventory))
+    plan = _make_plan(experiment, inventory)
     if options.dry_run:
         print(plan.model_dump_json(indent=1))
         return 0

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ __all__ = ["DeployOutcome", "deploy", "destroy", "load_inventory", "read_deploym
 REPO = Path(__file__).resolve().parent.parent
 CACHE = Path.home() / ".cache" / "stratabench"
 DEPLOYMENT = "deployment.json"
-READY_S = 150.0
+# Long, for a machine that is busy: a server that dies is noticed long before.
+READY_S = 240.0
 # Below this not even certificates and Ansible's own files fit; what the nodes need is asked of the nodes.
 CONTROLLER_FREE_MB = 20
 
@@ -61,18 +63,19 @@ def deploy(
         (state_dir / DEPLOYMENT).write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
         ensure_pki(state_dir / "pki", {node.name: node.address for node in inventory.nodes})
         extra = _controller_variables(state_dir) | variables
-        changed = run_playbook(
-            "site",
-            inventory,
-            extra,
-            verb="deploy",
-            state_dir=state_dir,
-            progress=progress,
-            limit=wanted["nodes"],
-        )
+        known = database or HBase(inventory, settings)
+        before = known.server_ids()
+        run = partial(run_playbook, "site", inventory, extra, verb="deploy", state_dir=state_dir)
+        changes = run(progress=progress, limit=wanted["nodes"])
+        restarted = {node for node, task in changes if task.endswith(known.server_task)}
         progress("deploy: waiting until the database answers")
-        _await_ready(database or HBase(inventory, settings), inventory, extra, state_dir, wanted["nodes"])
-    return DeployOutcome(changed, time.monotonic() - begin, tuple(wanted["nodes"]))
+        try:
+            known.wait_ready(READY_S, [server for server, node in before.items() if node in restarted])
+        except DeployError:
+            # A daemon that has died meanwhile says more than a timeout.
+            run(progress=lambda _: None, limit=wanted["nodes"], tags="ready")
+            raise
+    return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
 
 def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress) -> DeployOutcome:
@@ -82,7 +85,7 @@ def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress) -> Dep
     """
     begin = time.monotonic()
     with _locked(state_dir), _storage_errors(state_dir):
-        changed = run_playbook(
+        changes = run_playbook(
             "teardown",
             inventory,
             _controller_variables(state_dir),
@@ -91,7 +94,7 @@ def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress) -> Dep
             progress=progress,
         )
         shutil.rmtree(state_dir)
-    return DeployOutcome(changed, time.monotonic() - begin, tuple(node.name for node in inventory.nodes))
+    return DeployOutcome(len(changes), time.monotonic() - begin, tuple(node.name for node in inventory.nodes))
 
 
 def read_deployment(state_dir: Path) -> dict[str, Any] | None:
@@ -135,9 +138,7 @@ def _require_same_shape(state_dir: Path, wanted: Mapping[str, Any]) -> None:
         problem = f"more region servers ({', '.join(found['regionservers'])})"
     else:
         return
-    raise DeployError(
-        f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy"
-    )
+    raise DeployError(f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy")
 
 
 def _controller_variables(state_dir: Path) -> dict[str, Any]:
@@ -148,26 +149,6 @@ def _controller_variables(state_dir: Path) -> dict[str, Any]:
         "strata_python": sys.executable,
         "strata_cache": str(CACHE),
     }
-
-
-def _await_ready(
-    database: Database, inventory: Inventory, extra: Mapping[str, Any], state_dir: Path, nodes: list[str]
-) -> None:
-    """When the database does not come up, the nodes are asked again: a dead daemon says more than a timeout."""
-    try:
-        database.wait_ready(READY_S)
-    except DeployError:
-        run_playbook(
-            "site",
-            inventory,
-            extra,
-            verb="deploy",
-            state_dir=state_dir,
-            progress=lambda _: None,
-            limit=nodes,
-            tags="ready",
-        )
-        raise
 
 
 @contextlib.contextmanager
@@ -182,9 +163,7 @@ def _locked(state_dir: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise DeployError(
-            f"another deploy or destroy works in {state_dir}", hint="wait until it has ended"
-        ) from error
+        raise DeployError(f"another deploy or destroy works in {state_dir}", hint="wait until it has ended") from error
     finally:
         os.close(descriptor)
 
@@ -194,9 +173,7 @@ def _storage_errors(state_dir: Path) -> Iterator[None]:
     """A full or unwritable state folder is the user's to mend, not a fault of the program."""
     free_mb = shutil.disk_usage(state_dir).free // (1024 * 1024)
     if free_mb < CONTROLLER_FREE_MB:
-        raise DeployError(
-            f"disk full: {free_mb} MiB are free at {state_dir}", hint="make room, then deploy again"
-        )
+        raise DeployError(f"disk full: {free_mb} MiB are free at {state_dir}", hint="make room, then deploy again")
     try:
         yield
     except OSError as error:

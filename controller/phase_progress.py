@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from types import TracebackType
+from typing import Any
 
 from controller.fleet import Fleet
 from controller.plan import Plan, PlannedPhase
@@ -35,7 +36,7 @@ class PhaseProgress:
     ) -> None:
         if self._task is not None:
             self._task.cancel()
-        self._progress.line(self.text())
+        self._progress.line(self.total())
 
     async def _tick(self) -> None:
         while True:
@@ -44,23 +45,37 @@ class PhaseProgress:
 
     def text(self) -> str:
         """The line as it would be now."""
-        clients = [self._fleet.status.get((shard.client, self._phase.name), {}) for shard in self._phase.shards]
+        clients = self._clients()
         planned = sum(shard.operations for shard in self._phase.shards)
         done = sum(int(status.get("operations") or 0) for status in clients)
         rate = sum(float(status.get("ops_per_s") or 0) for status in clients)
         errors = sum(int(status.get("errors") or 0) for status in clients)
         # Clients cannot be merged from their percentiles: the largest is shown, and called so.
         p99s = [float(status["p99_us"]) for status in clients if status.get("p99_us") is not None]
+        warming = any(status.get("state") == "warmup" for status in clients)
         parts = [
-            f"{self._place} {100 * done // planned:3d} %",
+            f"{self._place} " + ("warm-up" if warming else f"{100 * done // planned:3d} %"),
             f"{rate:,.0f} ops/s",
             f"p99 <= {max(p99s) / 1000:.1f} ms" if p99s else "p99 -",
             f"errors {errors}",
-            *(self._io(node) for node in self._traced if (node, "tracer") in self._fleet.status),
+            *self._ios(),
         ]
-        if done < planned and rate > 0:
+        if done < planned and rate > 0 and not warming:
             parts.append(f"ETA {(planned - done) / rate:.0f} s")
         return "  ".join(parts)
+
+    def total(self) -> str:
+        """The line that stays when the phase has ended."""
+        done = sum(int(status.get("operations") or 0) for status in self._clients())
+        errors = sum(int(status.get("errors") or 0) for status in self._clients())
+        seconds = time.monotonic() - self._started
+        return "  ".join([f"{self._place} {done:,} operations in {seconds:.1f} s", f"errors {errors}", *self._ios()])
+
+    def _clients(self) -> list[dict[str, Any]]:
+        return [self._fleet.status.get((shard.client, self._phase.name), {}) for shard in self._phase.shards]
+
+    def _ios(self) -> list[str]:
+        return [self._io(node) for node in self._traced if (node, "tracer") in self._fleet.status]
 
     def _io(self, node: str) -> str:
         status = self._fleet.status[node, "tracer"]

@@ -140,7 +140,7 @@ def _new_authority(folder: Path, instant: dt.datetime) -> Pair:
 
 def _issue(files: Identity, authority: Pair, name: str, address: str | None, instant: dt.datetime) -> None:
     """The controller may only be a client; an agent only a server."""
-    ca, ca_key = authority
+    ca_key = authority[1]
     key = ec.generate_private_key(ec.SECP256R1())
     usage = ExtendedKeyUsageOID.SERVER_AUTH if address else ExtendedKeyUsageOID.CLIENT_AUTH
     certificate = (
@@ -148,9 +148,7 @@ def _issue(files: Identity, authority: Pair, name: str, address: str | None, ins
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=True)
         .add_extension(x509.SubjectAlternativeName(_alternative_names(name, address)), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     _write_pair(files.certificate, files.key, certificate, key)

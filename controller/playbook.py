@@ -22,8 +22,8 @@ from controller.inventory import Inventory
 ANSIBLE_DIR = Path(__file__).resolve().parent.parent / "ansible"
 Progress = Callable[[str], None]
 
-# What the last line of a long message is cut to; the log holds all of it.
-MESSAGE_CHARS = 1500
+# What a long message is cut to: what happened stands first, and the log holds all of it.
+MESSAGE_CHARS = 2000
 
 
 @dataclass
@@ -32,8 +32,10 @@ class Events:
 
     verb: str
     progress: Progress
-    changed: int = 0
+    changes: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str, str]] = field(default_factory=list)
+    _task: str = ""
+    _nodes: list[str] = field(default_factory=list)
 
     def __call__(self, event: Mapping[str, Any]) -> bool:
         """One event; True keeps it in the runner's record."""
@@ -41,14 +43,28 @@ class Events:
         data = event.get("event_data", {})
         node, task = str(data.get("host", "")), str(data.get("task", ""))
         result = data.get("res") or {}
-        if kind == "runner_on_ok" and result.get("changed"):
-            self.changed += 1
-            self.progress(f"{self.verb}: {node}: {task[:1].lower()}{task[1:]}")
+        if kind in ("playbook_on_task_start", "playbook_on_stats"):
+            self._report()
+            self._task = task
+        elif kind == "runner_on_ok" and result.get("changed"):
+            self.changes.append((node, task))
+            self._nodes.append(node)
         elif kind == "runner_on_failed" and not data.get("ignore_errors"):
             self.failures.append((node, task, message_of(result)))
         elif kind == "runner_on_unreachable":
             self.failures.append((node, "reach the node", f"unreachable: {message_of(result)}"))
         return True
+
+    def _report(self) -> None:
+        """One line for a task and all nodes that it changed."""
+        if self._nodes:
+            self.progress(f"{self.verb}: {', '.join(sorted(self._nodes))}: {decapitalised(self._task)}")
+        self._nodes.clear()
+
+
+def decapitalised(text: str) -> str:
+    """A task's name in the middle of a line."""
+    return text[:1].lower() + text[1:]
 
 
 def message_of(result: Mapping[str, Any]) -> str:
@@ -62,7 +78,7 @@ def message_of(result: Mapping[str, Any]) -> str:
         or str(result.get("stdout") or "").strip()
         or "no message"
     )
-    return text[-MESSAGE_CHARS:]
+    return text[:MESSAGE_CHARS]
 
 
 def run_playbook(
@@ -75,8 +91,8 @@ def run_playbook(
     progress: Progress,
     limit: Sequence[str] = (),
     tags: str | None = None,
-) -> int:
-    """Runs ``ansible/playbooks/NAME.yml``; returns how many tasks changed something, or DeployError."""
+) -> list[tuple[str, str]]:
+    """Runs ``ansible/playbooks/NAME.yml``; returns node and task of each change, or DeployError."""
     events = Events(verb, progress)
     private = state_dir / "ansible"
     log = state_dir / f"{verb}.log"
@@ -107,7 +123,7 @@ def run_playbook(
         raise KeyboardInterrupt
     if events.failures or outcome.status != "successful":
         raise _error(verb, events, str(outcome.status), log)
-    return events.changed
+    return events.changes
 
 
 @contextlib.contextmanager
@@ -148,7 +164,7 @@ def _error(verb: str, events: Events, status: str, log: Path) -> DeployError:
     others = sorted({other for other, _, _ in events.failures[1:]} - {node})
     also = f" (also on {', '.join(others)})" if others else ""
     return DeployError(
-        f"{task[:1].lower()}{task[1:]}{also}: {message}", node=node, log=str(log), hint=_hint(message)
+        f"{decapitalised(task)}{also}: {message}", node=node, log=str(log), hint=_hint(message)
     )
 
 

@@ -1,6 +1,7 @@
 """Decodes the tracer's file of block I/O records into Arrow, Parquet or CSV.
 
-    python -m tracer.decode FILE [--csv OUT] [--parquet OUT] [--node NAME] [--start-unix-ns NS] [--offset-ns NS]
+    python -m tracer.decode FILE [--csv OUT] [--parquet OUT] [--node NAME]
+                            [--start-unix-ns NS] [--offset-ns NS]
 
 The records are laid out in tracer/bpf/iotrace.h. They are decoded in blocks of columns, never one by one:
 a block fits the CPU's cache, and a file may be larger than memory.
@@ -30,7 +31,7 @@ MAGIC = b"STRATAIO"
 VERSION = 1
 PREAMBLE = struct.Struct("<8sII")
 HEADER_ALIGNMENT = 64
-BLOCK_RECORDS = 1 << 15
+BLOCK_RECORDS = 1 << 14
 
 RECORD = np.dtype(
     [
@@ -123,7 +124,7 @@ def read_header(path: Path) -> Header:
         if version != VERSION:
             raise TraceFileError(f"{path}: version {version}, this decoder reads version {VERSION}")
         if header_bytes % HEADER_ALIGNMENT or header_bytes <= PREAMBLE.size:
-            raise TraceFileError(f"{path}: header of {header_bytes} bytes, not a multiple of {HEADER_ALIGNMENT}")
+            raise TraceFileError(f"{path}: header of {header_bytes} bytes, no multiple of {HEADER_ALIGNMENT}")
         text = file.read(header_bytes - PREAMBLE.size)
     if len(text) < header_bytes - PREAMBLE.size:
         raise TraceFileError(f"{path}: ends within its header")
@@ -162,7 +163,7 @@ def read_records(path: Path, header: Header) -> np.ndarray[Any, np.dtype[np.void
     count = max(0, path.stat().st_size - header.header_bytes) // RECORD.itemsize
     if count == 0:
         return np.empty(0, RECORD)
-    return np.memmap(path, RECORD, "r", header.header_bytes, (count,))
+    return np.asarray(np.memmap(path, RECORD, "r", header.header_bytes, (count,)))
 
 
 def read_batches(
@@ -186,7 +187,7 @@ def read_table(
     `t_us` counts from `start_unix_ns` (default: the instant the trace was switched on).
     """
     batches = read_batches(path, node=node, start_unix_ns=start_unix_ns, offset_ns=offset_ns)
-    return pa.Table.from_batches(list(batches), SCHEMA).unify_dictionaries()
+    return pa.Table.from_batches(list(batches), SCHEMA)
 
 
 def _decode(
@@ -288,7 +289,9 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tracer.decode", description="Decodes a trace of block I/O.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tracer.decode", description="Decodes a trace of block I/O."
+    )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--csv", type=Path, metavar="OUT")
     parser.add_argument("--parquet", type=Path, metavar="OUT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
@@ -37,11 +37,21 @@ class Database(Protocol):
     def durability(self) -> Mapping[str, str | int | bool]:
         """What an acknowledged write has survived, for the manifest: the settings that decide it."""
 
+    @property
+    def server_task(self) -> str:
+        """Name of the task in our roles that starts a data server."""
+
+    def server_ids(self) -> Mapping[str, str]:
+        """Id of each server process that the database takes for alive -> node; empty without an answer."""
+
     def live_servers(self) -> tuple[str, ...]:
         """Names of the nodes whose data servers are alive, as the database itself sees it."""
 
-    def wait_ready(self, timeout_s: float) -> None:
-        """Returns when all data servers are alive and a row was written and read back; else DeployError."""
+    def wait_ready(self, timeout_s: float, dead: Collection[str] = ()) -> None:
+        """Returns when all data servers are alive and a row was written and read back; else DeployError.
+
+        ``dead``: ids of servers that have ended, whatever the database still believes.
+        """
 
     def watch_servers(self, lost: Callable[[str], None]) -> AbstractContextManager[None]:
         """While the context is open, calls ``lost(node)`` once for each data server that disappears."""

@@ -1,18 +1,25 @@
-"""HBase on HDFS or on one shared folder: where its servers listen, whether they live, what a write survives."""
+"""HBase on HDFS or on one shared folder: where servers listen, whether they live, what a write survives."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    KazooException,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.databases.hbase_regions import split_points
@@ -47,6 +54,7 @@ class HBase:
 
     name = "HBase"
     binding = "hbase2"
+    server_task = "Start the region server"
 
     def __init__(self, inventory: Inventory, settings: Mapping[str, Any], *, admin: Path = ADMIN_PROGRAM) -> None:
         self._variables = role_variables(settings)
@@ -107,13 +115,22 @@ class HBase:
     def live_servers(self) -> tuple[str, ...]:
         """Nodes whose region servers hold a session in ZooKeeper. DeployError when that does not answer."""
         with self._zookeeper() as zookeeper:
-            return self._live(zookeeper)
+            return tuple(sorted(set(self._ids(zookeeper).values())))
 
-    def _live(self, zookeeper: KazooClient) -> tuple[str, ...]:
+    def server_ids(self) -> dict[str, str]:
+        """``ADDRESS,PORT,START`` of each region server -> node; empty when ZooKeeper does not listen."""
         try:
-            return tuple(sorted(self._node_name(child) for child in zookeeper.get_children(ZNODE_SERVERS)))
+            socket.create_connection((self._master.address, self._port("zookeeper_port")), 1.0).close()
+            with self._zookeeper() as zookeeper:
+                return self._ids(zookeeper)
+        except (OSError, DeployError):
+            return {}
+
+    def _ids(self, zookeeper: KazooClient) -> dict[str, str]:
+        try:
+            return {child: self._node_name(child) for child in zookeeper.get_children(ZNODE_SERVERS)}
         except NoNodeError:
-            return ()
+            return {}
 
     def _node_name(self, server: str) -> str:
         """``127.0.0.11,16020,1700000000000`` -> ``node1``; a stranger keeps its own name."""
@@ -134,11 +151,14 @@ class HBase:
             client.stop()
             client.close()
 
-    def wait_ready(self, timeout_s: float = 120.0) -> None:
-        """All region servers alive, a master, the meta table assigned, then a put and a get."""
+    def wait_ready(self, timeout_s: float = 120.0, dead: Collection[str] = ()) -> None:
+        """All region servers alive, a master, the meta table assigned, then a put and a get.
+
+        A killed server keeps its session for six seconds: ``dead`` must have gone before this returns.
+        """
         deadline = time.monotonic() + timeout_s
         with self._zookeeper(timeout_s) as zookeeper:
-            while missing := self._missing(zookeeper):
+            while missing := self._missing(zookeeper, dead):
                 if time.monotonic() >= deadline:
                     raise DeployError(
                         f"HBase is not ready after {timeout_s:.0f} s: no {missing}",
@@ -148,11 +168,21 @@ class HBase:
                 time.sleep(POLL_S)
         self._probe(max(deadline - time.monotonic(), 30.0))
 
-    def _missing(self, zookeeper: KazooClient) -> str:
+    def _missing(self, zookeeper: KazooClient, dead: Collection[str]) -> str:
         """What is not there yet; empty when all is."""
-        dead = {node.name for node in self.servers} - set(self._live(zookeeper))
-        if dead:
-            return f"live region server on {', '.join(sorted(dead))}"
+        try:
+            return self._not_alive(zookeeper, dead)
+        except (ConnectionLoss, OperationTimeoutError, SessionExpiredError):
+            # kazoo connects again by itself; a starting machine may be slow for longer than a session.
+            return "lasting connection to ZooKeeper"
+
+    def _not_alive(self, zookeeper: KazooClient, dead: Collection[str]) -> str:
+        ids = self._ids(zookeeper)
+        absent = {node.name for node in self.servers} - {ids[server] for server in ids.keys() - set(dead)}
+        if absent:
+            return f"live region server on {', '.join(sorted(absent))}"
+        if ids.keys() & set(dead):
+            return "end of the sessions of servers that have ended"
         if not zookeeper.exists(ZNODE_MASTER):
             return "active master"
         return "" if zookeeper.exists(ZNODE_META) else "meta table"

@@ -31,10 +31,8 @@ def hashes_before(text: str) -> int:
 
 
 def _of_length_before(text: str, length: int) -> int:
-    first = 0 if length == 1 else 10 ** (length - 1)
-    last = min(10**length, _HASHES)
-    if length < len(text):
-        bound = int(text[:length]) + 1  # the number that `text` begins with comes before it too
-    else:
-        bound = int(text) * 10 ** (length - len(text))
+    first: int = 0 if length == 1 else 10 ** (length - 1)
+    last: int = min(10**length, _HASHES)
+    # A number that `text` begins with comes before it.
+    bound: int = int(text[:length]) + 1 if length < len(text) else int(text) * 10 ** (length - len(text))
     return min(max(bound, first), last) - first

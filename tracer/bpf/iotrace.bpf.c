@@ -11,210 +11,13 @@
  *   block_rq_complete  the record is written, and counted
  *   block_io_done .... safety net, see there
  */
-#include "kernel.h"
-#include "iotrace.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#include "owner.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Set before loading. */
-const volatile __u8 call_of[IOTRACE_SYSCALLS];
-const volatile bool filter_devices;
-const volatile bool filter_pids;
-const volatile __u32 cgroup_count;
-
-/* Set while running. */
-volatile __u32 switched_on = 0;
-volatile __u64 switched_on_ns = 0;
-
-extern const void iomap_dio_bio_end_io __ksym __weak;
-
-/* ---- flights: what is known about a bio or a request that is under way ---- */
-
-enum flight_flags {
-	FLIGHT_SELECTED = 1,	 /* the task passes the filters */
-	FLIGHT_DONE = 2,	 /* its completion has been dealt with */
-	FLIGHT_PREFLUSH = 4,
-	FLIGHT_FUA = 8,
-};
-
-struct flight {
-	__u64 key; /* address of the bio or request, 0 = free */
-	__u64 touched_ns;
-	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
-	__u64 enter_ns;
-	__u64 queue_ns;
-	__u64 insert_ns;
-	__u64 issue_ns;
-	__u64 cgroup_id;
-	__u64 inode;
-	__u64 pid_tgid;
-	char comm[IOTRACE_COMM_BYTES];
-	__u32 bytes;
-	__u16 bios;
-	__u16 requeues;
-	__u8 origin;
-	__u8 flags;
-};
-
-/*
- * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
- * Four ways per bucket make it practically never full; when one is, its oldest flight is lost, and the
- * request it belonged to is counted as untracked or has no block layer.
- */
-#define WAYS 4
-#define BUCKET_BITS 13
-
-struct bucket {
-	struct flight way[WAYS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << BUCKET_BITS);
-	__type(key, __u32);
-	__type(value, struct bucket);
-} flights SEC(".maps");
-
-static __always_inline struct bucket *bucket_of(__u64 key)
-{
-	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - BUCKET_BITS);
-
-	return bpf_map_lookup_elem(&flights, &index);
-}
-
-static __always_inline struct flight *flight_find(__u64 key)
-{
-	struct bucket *bucket = bucket_of(key);
-
-	if (!bucket || !key)
-		return NULL;
-#pragma unroll
-	for (int i = 0; i < WAYS; i++)
-		if (bucket->way[i].key == key)
-			return &bucket->way[i];
-	return NULL;
-}
-
-/* The flight of `key`, or a free one, or the oldest one of its bucket. Several CPUs may claim at a time. */
-static __always_inline struct flight *flight_claim(__u64 key)
-{
-	struct bucket *bucket = bucket_of(key);
-	struct flight *oldest;
-	__u64 oldest_key;
-
-	if (!bucket)
-		return NULL;
-#pragma unroll
-	for (int i = 0; i < WAYS; i++)
-		if (bucket->way[i].key == key)
-			return &bucket->way[i];
-#pragma unroll
-	for (int i = 0; i < WAYS; i++)
-		if (__sync_val_compare_and_swap(&bucket->way[i].key, 0, key) == 0)
-			return &bucket->way[i];
-	oldest = &bucket->way[0];
-#pragma unroll
-	for (int i = 1; i < WAYS; i++)
-		if (bucket->way[i].touched_ns < oldest->touched_ns)
-			oldest = &bucket->way[i];
-	oldest_key = oldest->key;
-	if (__sync_val_compare_and_swap(&oldest->key, oldest_key, key) != oldest_key)
-		return NULL;
-	oldest->touched_ns = 0; /* what it holds is not about `key` */
-	return oldest;
-}
-
-static __always_inline void flight_free(struct flight *flight)
-{
-	flight->touched_ns = 0;
-	__sync_lock_test_and_set(&flight->key, 0);
-}
-
-/* Everything but the key. */
-static __always_inline void flight_clear(struct flight *flight, __u64 now, __u64 generation)
-{
-	__builtin_memset(&flight->generation, 0, sizeof(*flight) - __builtin_offsetof(struct flight, generation));
-	flight->touched_ns = now;
-	flight->generation = generation;
-}
-
-/* Who and when, from the flight of a bio to that of a request or of another bio. */
-static __always_inline void flight_inherit(struct flight *to, const struct flight *from)
-{
-	to->enter_ns = from->enter_ns;
-	to->queue_ns = from->queue_ns;
-	to->cgroup_id = from->cgroup_id;
-	to->inode = from->inode;
-	to->pid_tgid = from->pid_tgid;
-	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
-	to->origin = from->origin;
-	to->flags = from->flags;
-}
-
-/* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
-static __always_inline __u64 address_of(void *ctx)
-{
-	__u64 address = 0;
-
-	bpf_probe_read_kernel(&address, sizeof(address), ctx);
-	return address;
-}
-
-/* ---- devices and their counters ---- */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, struct iotrace_counters);
-} devices SEC(".maps");
-
-static __always_inline __u32 device_of(struct gendisk *disk)
-{
-	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
-}
-
-/* NULL: not a device to trace. Without a filter, a new device begins to count when it is first seen. */
-static __always_inline struct iotrace_counters *counters_of(__u32 device)
-{
-	struct iotrace_counters *counters = bpf_map_lookup_elem(&devices, &device);
-
-	if (counters || filter_devices)
-		return counters;
-	struct iotrace_counters zero = {};
-	bpf_map_update_elem(&devices, &device, &zero, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&devices, &device);
-}
-
-static __always_inline struct iotrace_counters *counters_of_request(struct request *rq, __u32 *device)
-{
-	struct gendisk *disk = rq->q->disk;
-
-	if (!disk) /* a bare controller queue */
-		return NULL;
-	*device = device_of(disk);
-	return counters_of(*device);
-}
-
 /* ---- system calls ---- */
 
-struct call {
-	__u64 enter_ns;
-	__u32 kind; /* enum iotrace_call */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct call);
-} calls SEC(".maps");
+const volatile __u8 call_of[IOTRACE_SYSCALLS]; /* set before loading */
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
@@ -250,128 +53,27 @@ int BPF_PROG(sys_exit)
 
 /* ---- bios ---- */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u8);
-} pids SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, IOTRACE_MAX_CGROUPS);
-	__type(key, __u32);
-	__type(value, __u32);
-} cgroups SEC(".maps");
-
-static __always_inline bool task_selected(void)
-{
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
-
-	if (filter_pids && !bpf_map_lookup_elem(&pids, &pid))
-		return false;
-	if (!cgroup_count)
-		return true;
-	for (__u32 i = 0; i < IOTRACE_MAX_CGROUPS && i < cgroup_count; i++)
-		if (bpf_current_task_under_cgroup(&cgroups, i) == 1)
-			return true;
-	return false;
-}
-
-/* The file's inode when the page belongs to a page cache; NULL for anonymous memory. */
-static __always_inline struct inode *inode_of_page(struct bio *bio)
-{
-	struct page *page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
-	unsigned long head = BPF_CORE_READ(page, compound_head);
-	unsigned long mapping;
-
-	if (head & 1)
-		page = (struct page *)(head - 1);
-	mapping = (unsigned long)BPF_CORE_READ(page, mapping);
-	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
-		return NULL;
-	return BPF_CORE_READ((struct address_space *)mapping, host);
-}
-
-static __always_inline __u64 number_of(struct inode *inode)
-{
-	if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
-		return 0; /* metadata reads and writes go through the device's own inode */
-	return BPF_CORE_READ(inode, i_ino);
-}
-
-static __always_inline bool is_direct(struct bio *bio)
-{
-	return &iomap_dio_bio_end_io && BPF_CORE_READ(bio, bi_end_io) == &iomap_dio_bio_end_io;
-}
-
-static __always_inline bool is_journal_thread(const char *comm)
-{
-	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
-}
-
-static __always_inline __u8 origin_of(struct flight *flight, struct call *call, bool page_cache_write)
-{
-	unsigned int task_flags = bpf_get_current_task_btf()->flags;
-
-	if (task_flags & PF_IO_WORKER)
-		return IOTRACE_IO_URING;
-	if (task_flags & PF_KTHREAD) {
-		if (is_journal_thread(flight->comm))
-			return IOTRACE_JOURNAL;
-		return page_cache_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
-	}
-	if (!call || call->kind == IOTRACE_CALL_NONE)
-		return IOTRACE_OTHER;
-	return call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
-}
-
-static __always_inline void flight_own(struct flight *flight, struct bio *bio)
-{
-	struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
-	__u32 opf = BPF_CORE_READ(bio, bi_opf);
-	__u32 op = opf & OP_MASK;
-	struct inode *inode = NULL;
-	bool buffered = false;
-
-	bpf_get_current_comm(flight->comm, sizeof(flight->comm));
-	flight->pid_tgid = bpf_get_current_pid_tgid();
-	flight->cgroup_id = bpf_get_current_cgroup_id();
-	if (is_direct(bio)) {
-		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
-
-		inode = BPF_CORE_READ(dio, iocb, ki_filp, f_inode);
-	} else if (op < OP_FLUSH && BPF_CORE_READ(bio, bi_iter.bi_size)) {
-		inode = inode_of_page(bio);
-		buffered = inode;
-	}
-	flight->inode = number_of(inode);
-	flight->origin = origin_of(flight, call, buffered && op != OP_READ);
-	if (call && call->kind == IOTRACE_CALL_TIMED)
-		flight->enter_ns = call->enter_ns;
-	if (task_selected())
-		flight->flags |= FLIGHT_SELECTED;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
-		flight->flags |= FLIGHT_PREFLUSH;
-	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))
-		flight->flags |= FLIGHT_FUA;
-}
-
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
-	struct flight *flight;
+	__u32 device = device_of(bio->bi_bdev->bd_disk);
+	struct iotrace_flight *flight;
 	__u64 now;
 
-	if (!switched_on || !counters_of(device_of(bio->bi_bdev->bd_disk)))
+	if (!switched_on || !counters_of(device))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_claim(address_of(ctx));
 	if (!flight)
 		return 0;
+	count_unseen(flight);
 	flight_clear(flight, now, 0);
 	flight->queue_ns = now;
+	flight->device = device;
 	flight_own(flight, bio);
+	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
+	if (flight->flags & FLIGHT_PREFLUSH && !bio->bi_iter.bi_size)
+		flight->flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -379,7 +81,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 SEC("tp_btf/block_split")
 int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 {
-	struct flight *parent, *flight;
+	struct iotrace_flight *parent, *flight;
 	__u64 now;
 
 	if (!switched_on)
@@ -439,7 +141,7 @@ struct {
  * time of the device, so the first command issued for the request is that flush. It cannot have been
  * issued before the request was queued: the kernel starts a new flush for those that come later.
  */
-static __always_inline __u64 preflush_issued(struct request *rq, struct flight *flight)
+static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_flight *flight)
 {
 	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
 	struct flush *flush;
@@ -454,15 +156,15 @@ static __always_inline __u64 preflush_issued(struct request *rq, struct flight *
 
 struct gathering {
 	__u64 bio;
-	struct flight owner; /* of the earliest bio among those that pass the filters, else of all */
+	struct iotrace_flight owner; /* of the earliest bio among those that pass the filters, else of all */
 	__u16 bios;
 };
 
 static long gather_bio(__u64 index, struct gathering *gathering)
 {
 	struct bio *bio = (struct bio *)gathering->bio;
-	struct flight *owner = &gathering->owner;
-	struct flight *flight;
+	struct iotrace_flight *owner = &gathering->owner;
+	struct iotrace_flight *flight;
 	bool better;
 
 	if (!bio)
@@ -485,11 +187,11 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 #define MAX_BIOS 1024
 
 /* Moves what is known about the request's bios to the flight of the request. */
-static __always_inline void gather(struct flight *flight, struct request *rq)
+static __always_inline void gather(struct iotrace_flight *flight, struct request *rq)
 {
 	struct bio *first = BPF_CORE_READ(rq, bio);
 	struct gathering gathering = {.bio = (__u64)first};
-	struct flight *only;
+	struct iotrace_flight *only;
 
 	if (!first)
 		return;
@@ -508,21 +210,23 @@ static __always_inline void gather(struct flight *flight, struct request *rq)
 }
 
 /* The flight of this very request: cleared when it still tells of an older one at the same address. */
-static __always_inline struct flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
+static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
 {
-	struct flight *flight = flight_claim(key);
+	struct iotrace_flight *flight = flight_claim(key);
 
 	if (!flight)
 		return NULL;
-	if (flight->generation != rq->start_time_ns || flight->flags & FLIGHT_DONE || !flight->touched_ns)
-		flight_clear(flight, now, rq->start_time_ns);
+	if (flight->generation == rq->start_time_ns && !(flight->flags & FLIGHT_DONE) && flight->touched_ns)
+		return flight;
+	count_unseen(flight);
+	flight_clear(flight, now, rq->start_time_ns);
 	return flight;
 }
 
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(block_rq_insert, struct request *rq)
 {
-	struct flight *flight;
+	struct iotrace_flight *flight;
 	__u32 device;
 	__u64 now;
 
@@ -538,7 +242,7 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(block_rq_issue, struct request *rq)
 {
-	struct flight *flight;
+	struct iotrace_flight *flight;
 	__u64 now, flushed;
 	__u32 device;
 
@@ -550,7 +254,10 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 		return 0;
 	gather(flight, rq);
 	flight->bytes = rq->__data_len;
+	flight->device = device;
 	flight->issue_ns = now;
+	if (in_diskstats(rq) || is_flush_command(rq))
+		flight->flags |= FLIGHT_COUNTED;
 	flushed = preflush_issued(rq, flight);
 	if (flushed) {
 		flight->issue_ns = flushed;
@@ -562,7 +269,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(block_rq_requeue, struct request *rq)
 {
-	struct flight *flight;
+	struct iotrace_flight *flight;
 
 	if (!switched_on)
 		return 0;
@@ -590,7 +297,7 @@ static __always_inline __u8 mode_of(struct request *rq)
 	return op & 1 ? IOTRACE_WRITE : IOTRACE_READ;
 }
 
-static __always_inline __u8 record_flags(struct request *rq, struct flight *flight)
+static __always_inline __u8 record_flags(struct request *rq, struct iotrace_flight *flight)
 {
 	__u32 opf = rq->cmd_flags;
 	__u8 flags = 0;
@@ -608,7 +315,7 @@ static __always_inline __u8 record_flags(struct request *rq, struct flight *flig
 	return flags;
 }
 
-static __always_inline void fill_layers(struct iotrace_record *record, struct flight *flight, __u64 now)
+static __always_inline void fill_layers(struct iotrace_record *record, struct iotrace_flight *flight, __u64 now)
 {
 	__u64 queue = flight->queue_ns, issue = flight->issue_ns, enter = flight->enter_ns;
 
@@ -629,14 +336,14 @@ static __always_inline void fill_layers(struct iotrace_record *record, struct fl
 	}
 }
 
-static __always_inline void emit(struct iotrace_counters *counters, struct request *rq, struct flight *flight,
+static __always_inline void emit(struct iotrace_counters *counters, struct request *rq, struct iotrace_flight *flight,
 				 __u32 device, __u64 now, __u8 status)
 {
 	struct iotrace_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 
-	counters->completions++;
+	count(&counters->completions);
 	if (!record) {
-		counters->dropped++;
+		count(&counters->dropped);
 		return;
 	}
 	fill_layers(record, flight, now);
@@ -656,11 +363,11 @@ static __always_inline void emit(struct iotrace_counters *counters, struct reque
 	record->requeues = flight->requeues;
 	/* User space looks by itself: a wake-up per record costs 0.7 us. */
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	counters->emitted++;
+	count(&counters->emitted);
 }
 
 /* Which count a request belongs to, or IOTRACE_EX_COUNT when a record can be made of it. */
-static __always_inline int exclusion(struct request *rq, struct flight *flight, __u8 status)
+static __always_inline int exclusion(struct request *rq, struct iotrace_flight *flight, __u8 status)
 {
 	bool began_before = rq->start_time_ns && rq->start_time_ns < switched_on_ns;
 
@@ -688,15 +395,15 @@ static __always_inline void finish(struct request *rq, __u64 key, struct iotrace
 	bool counted = in_diskstats(rq) || is_flush_command(rq);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 on = switched_on;
-	struct flight *flight = flight_of_request(rq, key, now);
+	struct iotrace_flight *flight = flight_of_request(rq, key, now);
 	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
 	int why;
 
 	if (!flight || !on || op == OP_DRV_IN || op == OP_DRV_OUT) {
 		if (counted && !on)
-			counters->idle++;
+			count(&counters->idle);
 		else if (counted)
-			counters->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]++;
+			count(&counters->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 		goto done;
 	}
 	if (is_flush_command(rq) && flight->issue_ns) {
@@ -712,9 +419,9 @@ static __always_inline void finish(struct request *rq, __u64 key, struct iotrace
 	if (why == IOTRACE_EX_COUNT) {
 		emit(counters, rq, flight, device, now, status);
 		if (!counted)
-			counters->excluded[IOTRACE_EX_NOT_IN_DISKSTATS]--;
+			__sync_fetch_and_add(&counters->excluded[IOTRACE_EX_NOT_IN_DISKSTATS], -1);
 	} else if (counted) {
-		counters->excluded[why & 7]++;
+		count(&counters->excluded[why & 7]);
 	}
 done:
 	if (flight)
@@ -749,7 +456,7 @@ SEC("tp_btf/block_io_done")
 int BPF_PROG(block_io_done, struct request *rq)
 {
 	struct iotrace_counters *counters;
-	struct flight *flight;
+	struct iotrace_flight *flight;
 	__u64 key;
 	__u32 device;
 

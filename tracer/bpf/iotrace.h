@@ -63,12 +63,15 @@ struct iotrace_record {
 	__u16 requeues;	    /* 110: how often the driver gave it back */
 };
 
+_Static_assert(sizeof(struct iotrace_record) == 112, "the file format has changed");
+
 /* Why a request that the kernel counted gave no record. */
 enum iotrace_excluded {
 	IOTRACE_EX_IN_FLIGHT_AT_START = 0, /* began before the trace was switched on */
 	IOTRACE_EX_FILTERED,		   /* not of the processes or cgroups asked for */
 	IOTRACE_EX_PASSTHROUGH,		   /* SCSI or NVMe command from user space */
 	IOTRACE_EX_UNTRACKED,		   /* its way through the block layer was not seen */
+	IOTRACE_EX_COMPLETION_NOT_SEEN,	   /* issued, then gone: no tracepoint fired at its completion */
 	IOTRACE_EX_NOT_IN_DISKSTATS,	   /* the other way round: a record, but the kernel did not count it */
 	IOTRACE_EX_COUNT,
 };
@@ -80,6 +83,45 @@ struct iotrace_counters {
 	__u64 emitted;
 	__u64 dropped;
 	__u64 excluded[IOTRACE_EX_COUNT];
+};
+
+/*
+ * What is known about a bio or a request that is under way. User space looks at the flights that are left
+ * at the end.
+ */
+enum iotrace_flight_flags {
+	FLIGHT_SELECTED = 1, /* the task passes the filters */
+	FLIGHT_DONE = 2,     /* its completion has been dealt with */
+	FLIGHT_PREFLUSH = 4,
+	FLIGHT_FUA = 8,
+	FLIGHT_COUNTED = 16, /* a request that diskstats will count, and the driver has it */
+};
+
+struct iotrace_flight {
+	__u64 key; /* address of the bio or request, 0 = free */
+	__u64 touched_ns;
+	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
+	__u64 enter_ns;
+	__u64 queue_ns;
+	__u64 insert_ns;
+	__u64 issue_ns;
+	__u64 cgroup_id;
+	__u64 inode;
+	__u64 pid_tgid;
+	char comm[IOTRACE_COMM_BYTES];
+	__u32 bytes;
+	__u32 device;
+	__u16 bios;
+	__u16 requeues;
+	__u8 origin;
+	__u8 flags;
+};
+
+#define IOTRACE_WAYS 4
+#define IOTRACE_BUCKET_BITS 13
+
+struct iotrace_bucket {
+	struct iotrace_flight way[IOTRACE_WAYS];
 };
 
 enum iotrace_call { /* what a system call means to the tracer */

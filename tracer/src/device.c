@@ -166,6 +166,30 @@ bool diskstats_read(const struct device *device, struct diskstats *stats)
 	return fields >= 4;
 }
 
+static bool is_busy(const struct device *device)
+{
+	unsigned reads = 0, writes = 0;
+	char path[PATH_MAX];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/inflight", device->name);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%u %u", &reads, &writes) != 2)
+		reads = 0;
+	fclose(file);
+	return reads || writes;
+}
+
+bool devices_awaited(const struct devices *devices)
+{
+	for (size_t i = 0; i < devices->count; i++)
+		if (devices->list[i].never_completed && is_busy(&devices->list[i]))
+			return true;
+	return false;
+}
+
 void devices_free(struct devices *devices)
 {
 	free(devices->list);

@@ -22,6 +22,7 @@ struct device {
 	bool before_settled, after_settled;
 	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
 	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
+	__u64 never_completed; /* requests that were issued, and of whose completion we have not heard */
 	__u64 lost; /* records that came from the kernel but could not be written */
 };
 
@@ -49,6 +50,9 @@ void devices_add_all(struct devices *devices);
 struct device *devices_find(struct devices *devices, __u32 id);
 
 bool diskstats_read(const struct device *device, struct diskstats *stats);
+
+/* True while a disk that owes us a completion has requests under way. */
+bool devices_awaited(const struct devices *devices);
 
 void devices_free(struct devices *devices);
 

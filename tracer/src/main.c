@@ -16,6 +16,7 @@
 #define STATUS_EVERY_NS 1000000000LL
 #define SETTLE_TRIES 400
 #define LONGEST_PAUSE_NS 50000LL
+#define HANG_NS 2000000000LL
 
 static void handle_record(void *context, const struct iotrace_record *record)
 {
@@ -43,9 +44,9 @@ static __u64 read_settled(struct probe *probe, const struct device *device, stru
 
 		probe_counters(probe, device->id, &first);
 		spin_until(clock_now(CLOCK_MONOTONIC) + pause);
-		diskstats_read(device, stats);
+		*settled = diskstats_read(device, stats);
 		probe_counters(probe, device->id, &second);
-		*settled = first.idle == second.idle;
+		*settled = *settled && first.idle == second.idle;
 		if (*settled)
 			break;
 	}
@@ -104,6 +105,19 @@ static void switch_off(struct trace *trace)
 	}
 }
 
+/*
+ * Requests that were under way when the trace was switched off complete soon, and are then no longer in
+ * the list. Those that stay have completed unseen, unless the disk hangs: then we cannot tell them apart.
+ */
+static void find_never_completed(struct trace *trace)
+{
+	long long deadline = clock_now(CLOCK_MONOTONIC) + HANG_NS;
+
+	while (probe_never_completed(trace->probe, &trace->devices) && clock_now(CLOCK_MONOTONIC) < deadline &&
+	       devices_awaited(&trace->devices))
+		usleep(10000);
+}
+
 static void tell_ready(int fd)
 {
 	if (fd < 0)
@@ -137,6 +151,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 static int finish(struct trace *trace)
 {
 	switch_off(trace);
+	find_never_completed(trace);
 	while (probe_consume(trace->probe) > 0)
 		;
 	output_flush(&trace->output);
@@ -183,17 +198,35 @@ static int check(const struct options *options)
 	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
 }
 
-static int trace_all(struct trace *trace, const sigset_t *signals)
+/* Says what is wrong with the filters before anything is loaded or written. */
+static int resolve_filters(struct trace *trace)
 {
-	int code;
+	const struct options *options = &trace->options;
+	const char *why;
 
-	for (size_t i = 0; i < trace->options.device_count; i++) {
-		code = devices_add(&trace->devices, trace->options.devices[i]);
+	for (size_t i = 0; i < options->device_count; i++) {
+		int code = devices_add(&trace->devices, options->devices[i]);
+
 		if (code != EXIT_OK)
 			return code;
 	}
-	if (!trace->options.device_count)
+	if (!options->device_count)
 		devices_add_all(&trace->devices);
+	for (size_t i = 0; i < options->cgroup_count; i++) {
+		if (probe_accepts_cgroup(options->cgroups[i], &why))
+			continue;
+		complain("name a directory below the cgroup2 mount", why, "--cgroup %s", options->cgroups[i]);
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+static int trace_all(struct trace *trace, const sigset_t *signals)
+{
+	int code = resolve_filters(trace);
+
+	if (code != EXIT_OK)
+		return code;
 	code = output_open(&trace->output, trace->options.output, &trace->devices);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);

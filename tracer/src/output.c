@@ -184,6 +184,7 @@ bool output_replace(struct output *output, const char *path, const char *text, s
 	bool ok;
 
 	snprintf(temporary, sizeof(temporary), "%s.new", path);
+	errno = 0;
 	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	ok = fd >= 0 && write(fd, text, length) == (ssize_t)length;
 	if (fd >= 0 && close(fd) != 0)

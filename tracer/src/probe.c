@@ -95,26 +95,29 @@ static void configure(struct iotrace_bpf *skeleton, const struct options *option
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done"));
 }
 
-static bool add_cgroups(struct probe *probe, const struct options *options, const char **why)
+bool probe_accepts_cgroup(const char *path, const char **why)
+{
+	struct statfs status;
+
+	if (statfs(path, &status) != 0)
+		*why = strerror(errno);
+	else if (status.f_type != CGROUP2_MAGIC)
+		*why = "not a directory of the cgroup v2 tree";
+	else
+		return true;
+	return false;
+}
+
+static bool add_cgroups(const struct iotrace_bpf *skeleton, const struct options *options)
 {
 	for (__u32 i = 0; i < options->cgroup_count; i++) {
 		int fd = open(options->cgroups[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		struct statfs status;
-		int error = 0;
+		int error = fd < 0 ? -1 : bpf_map_update_elem(bpf_map__fd(skeleton->maps.cgroups), &i, &fd, BPF_ANY);
 
-		if (fd < 0 || fstatfs(fd, &status) != 0) {
-			*why = strerror(errno);
+		if (fd >= 0)
+			close(fd);
+		if (error)
 			return false;
-		}
-		if (status.f_type != CGROUP2_MAGIC)
-			error = -EINVAL;
-		else
-			error = bpf_map_update_elem(bpf_map__fd(probe->skeleton->maps.cgroups), &i, &fd, BPF_ANY);
-		close(fd);
-		if (error) {
-			*why = "not a directory of the cgroup v2 tree";
-			return false;
-		}
 	}
 	return true;
 }
@@ -159,9 +162,7 @@ static bool load(struct probe *probe, const struct options *options, const struc
 	configure(probe->skeleton, options);
 	error = iotrace_bpf__load(probe->skeleton);
 	if (!error)
-		error = add_filters(probe, options, devices) ? 0 : -errno;
-	if (!error && !add_cgroups(probe, options, why))
-		return false;
+		error = add_filters(probe, options, devices) && add_cgroups(probe->skeleton, options) ? 0 : -errno;
 	if (!error)
 		error = iotrace_bpf__attach(probe->skeleton);
 	if (!error) {
@@ -226,6 +227,33 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 int probe_consume(struct probe *probe)
 {
 	return ring_buffer__consume(probe->ring);
+}
+
+unsigned long long probe_never_completed(struct probe *probe, struct devices *devices)
+{
+	int flights = bpf_map__fd(probe->skeleton->maps.flights);
+	unsigned long long all = 0;
+	struct iotrace_bucket bucket;
+
+	for (size_t i = 0; i < devices->count; i++)
+		devices->list[i].never_completed = 0;
+	for (__u32 i = 0; i < 1 << IOTRACE_BUCKET_BITS; i++) {
+		if (bpf_map_lookup_elem(flights, &i, &bucket))
+			continue;
+		for (int way = 0; way < IOTRACE_WAYS; way++) {
+			const struct iotrace_flight *flight = &bucket.way[way];
+			struct device *device;
+
+			if (!flight->key || (flight->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+				continue;
+			device = devices_find(devices, flight->device);
+			if (!device)
+				continue;
+			device->never_completed++;
+			all++;
+		}
+	}
+	return all;
 }
 
 static unsigned long long misses_of(const struct bpf_program *program)

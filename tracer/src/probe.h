@@ -12,6 +12,9 @@
 struct probe;
 typedef void (*record_handler)(void *context, const struct iotrace_record *record);
 
+/* Only cgroup v2 directories can be filtered by. */
+bool probe_accepts_cgroup(const char *path, const char **why);
+
 /* Loads and attaches everything, switched off. NULL: `why` says in one line what is missing. */
 struct probe *probe_open(const struct options *options, const struct devices *devices, record_handler handler,
 			 void *context, const char **why);
@@ -24,6 +27,9 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 
 /* Hands the records that are waiting to the handler; returns how many. */
 int probe_consume(struct probe *probe);
+
+/* Sets `never_completed` of the devices: issued while the trace was on, not completed until now. Returns all. */
+unsigned long long probe_never_completed(struct probe *probe, struct devices *devices);
 
 /* Calls `visit` for each attached program; `misses` = how often the kernel skipped it (nested interrupt). */
 void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),

@@ -15,6 +15,7 @@ static const char *const EXCLUDED_NAMES[IOTRACE_EX_COUNT] = {
 	[IOTRACE_EX_FILTERED] = "filtered",
 	[IOTRACE_EX_PASSTHROUGH] = "passthrough",
 	[IOTRACE_EX_UNTRACKED] = "untracked",
+	[IOTRACE_EX_COMPLETION_NOT_SEEN] = "completion_not_seen",
 	[IOTRACE_EX_NOT_IN_DISKSTATS] = "not_in_diskstats",
 };
 
@@ -68,7 +69,9 @@ static void write_excluded(FILE *file, const struct device *device, const struct
 	fprintf(file, "     \"excluded\": {\"before_switch_on\": %lld, \"after_switch_off\": %lld",
 		(long long)device->before_switch_on, (long long)device->after_switch_off);
 	for (int i = 0; i < IOTRACE_EX_COUNT; i++)
-		fprintf(file, ", \"%s\": %lld", EXCLUDED_NAMES[i], (long long)counters->excluded[i]);
+		fprintf(file, ", \"%s\": %lld", EXCLUDED_NAMES[i],
+			(long long)counters->excluded[i] +
+				(i == IOTRACE_EX_COMPLETION_NOT_SEEN ? (long long)device->never_completed : 0));
 	fputs("},\n", file);
 }
 

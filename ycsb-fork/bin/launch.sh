@@ -3,7 +3,7 @@
 # Sourced by ycsb and ycsb-admin: finds java, builds the class path of one binding, becomes the client.
 # Environment: JAVA_HOME, JAVA_OPTS (options of the JVM).
 
-bindings="$home/core/src/main/resources/org/stratabench/ycsb/bindings.properties"
+bindings="${home:?is set by the script that sources this}/core/src/main/resources/org/stratabench/ycsb/bindings.properties"
 
 # The folder whose target/ holds a binding; aliases are followed once. Unknown names give core, whose client then refuses them.
 module_of() {
@@ -42,7 +42,7 @@ class_path_of() {
 # launch CLASS BINDING ARGUMENT...: takes -cp and -jvm-args out of the arguments, as YCSB's launcher does
 launch() {
     local class=$1 binding=$2 java class_path module
-    local -a arguments=() jvm=()
+    local -a arguments=() jvm=() options=() more=()
     shift 2
     read -r -a jvm <<< "${JAVA_OPTS:-}"
     if ! java=$(find_java); then
@@ -53,7 +53,12 @@ launch() {
         *[!A-Za-z0-9_-]*) module=core ;;
         *) module=$(module_of "$binding") ;;
     esac
-    class_path=$(class_path_of "${module:-core}") || exit 3
+    module=${module:-core}
+    class_path=$(class_path_of "$module") || exit 3
+    if [ -e "$home/$module/jvm.options" ]; then
+        mapfile -t options < "$home/$module/jvm.options"
+        jvm=("${options[@]}" "${jvm[@]}")
+    fi
     while [ $# -gt 0 ]; do
         case $1 in
             -cp) class_path="$class_path:${2:-}"; shift ;;

@@ -2,8 +2,8 @@
 """Gives one node a small disk of its own: a sparse file, a loop device with direct I/O, ext4.
 
 Block I/O of several nodes on one machine can then be told apart by device. Where that is not possible (no
-root, a container without loop devices) a plain folder takes the disk's place and the answer says why. One JSON
-object on standard output: changed, own_disk, device, reason. Standard library only.
+root, a container without loop devices) a plain folder takes the disk's place and the answer says why.
+One JSON object on standard output: changed, own_disk, device, reason. Standard library only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def run(*command: str) -> str:
     except OSError as error:
         raise DiskError(f"{command[0]}: {error.strerror}") from error
     if done.returncode != 0:
-        raise DiskError((done.stderr.strip().splitlines() or [f"{command[0]} failed"])[-1])
+        # The cause stands first; hints and kernel log pointers follow.
+        raise DiskError((done.stderr.strip().splitlines() or [f"{command[0]} failed"])[0])
     return done.stdout.strip()
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Starts, awaits and stops one node's daemons where no service manager runs.
 
-A pid file holds three lines: pid, the process's start time in clock ticks since boot, and a fingerprint of what
-was started (command, environment, watched files). The start time tells our process from a later one with the same
-pid; the fingerprint tells whether what runs is what is wanted now. One JSON object on standard output says whether
-anything was changed; a failure is one message on standard error and exit code 1. Standard library only.
+The first line of a pid file is the pid. The lines behind it are for this program: the process's start time in
+clock ticks since boot, a fingerprint of what was started (command, environment, watched files), name, log and
+ports. The start time tells our process from a later one with the same pid; the fingerprint tells whether what
+runs is what is wanted now. One JSON object on standard output says whether anything was changed; a failure is
+one message on standard error and exit code 1. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LOG_TAIL_LINES = 12
+LOG_TAIL_LINES = 8
+LOG_LINE_CHARS = 200
 POLL_S = 0.05
+# In the environment of a daemon, and so of all that it starts: the path of its pid file.
+MARK = "STRATA_PIDFILE"
 # What a daemon may inherit: its behaviour must not depend on the terminal or the tool that started it.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
 
@@ -41,8 +45,7 @@ class Process:
     start_ticks: int
 
     def alive(self) -> bool:
-        found = read_process(self.pid)
-        return found is not None and found[0] == self
+        return read_process(self.pid) == self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +54,13 @@ class Record:
 
     process: Process
     fingerprint: str
+    name: str
+    log: Path
+    ports: tuple[str, ...]
 
 
-def read_process(pid: int) -> tuple[Process, int] | None:
-    """The live process with this pid and its session; None when there is none, or only a zombie."""
+def read_process(pid: int) -> Process | None:
+    """The live process with this pid; None when there is none, or only a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -63,14 +69,16 @@ def read_process(pid: int) -> tuple[Process, int] | None:
     fields = text.rpartition(")")[2].split()
     if fields[0] in "ZX":
         return None
-    return Process(pid, int(fields[19])), int(fields[3])
+    return Process(pid, int(fields[19]))
 
 
 def read_record(pidfile: Path) -> Record | None:
     """The pid file's content, or None when there is none or it is damaged."""
     try:
-        pid, ticks, fingerprint = pidfile.read_text(encoding="utf-8").split()
-        return Record(Process(int(pid), int(ticks)), fingerprint)
+        pid, ticks, *rest = pidfile.read_text(encoding="utf-8").splitlines()
+        # A file of another version may end earlier: its process must be found nevertheless.
+        fingerprint, name, log, *ports = [*rest, *["", pidfile.stem, "/dev/null"][len(rest) :]]
+        return Record(Process(int(pid), int(ticks)), fingerprint, name, Path(log), tuple(ports))
     except (OSError, ValueError):
         return None
 
@@ -79,18 +87,29 @@ def write_record(pidfile: Path, record: Record) -> None:
     """Atomic, so that a reader never sees half a pid."""
     temporary = pidfile.with_suffix(".new")
     process = record.process
-    temporary.write_text(f"{process.pid}\n{process.start_ticks}\n{record.fingerprint}\n", encoding="utf-8")
+    lines = [process.pid, process.start_ticks, record.fingerprint, record.name, record.log, *record.ports]
+    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     temporary.replace(pidfile)
 
 
-def session_members(leader: Process) -> list[Process]:
-    """The leader and everything that it started in its own session."""
-    members = []
+def started_under(pidfiles: Callable[[str], bool]) -> list[Process]:
+    """All processes that a daemon with such a pid file is, or has started, also in sessions of their own.
+
+    The environment tells, so that what outlived its daemon or lost its pid file is found as well.
+    """
+    found = []
     for entry in Path("/proc").iterdir():
-        found = read_process(int(entry.name)) if entry.name.isdigit() else None
-        if found and found[1] == leader.pid and found[0].start_ticks >= leader.start_ticks:
-            members.append(found[0])
-    return members
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        marks = [line.removeprefix(f"{MARK}=") for line in environment if line.startswith(f"{MARK}=")]
+        process = read_process(int(entry.name))
+        if process and any(map(pidfiles, marks)):
+            found.append(process)
+    return found
 
 
 def await_end(processes: list[Process], seconds: float) -> list[Process]:
@@ -114,26 +133,35 @@ def send(process: Process, number: signal.Signals) -> None:
             raise DaemonError(f"process {process.pid} belongs to another user: {error}") from error
 
 
-def stop(pidfiles: list[Path], grace_s: float) -> bool:
-    """Ends all at once: TERM, at most ``grace_s`` seconds, KILL. Returns whether there was anything to end."""
-    records = {pidfile: read_record(pidfile) for pidfile in pidfiles}
-    leaders = [record.process for record in records.values() if record and record.process.alive()]
-    members = [member for leader in leaders for member in session_members(leader)]
-    for leader in leaders:
-        send(leader, signal.SIGTERM)
-    for process in await_end(leaders, grace_s):
-        send(process, signal.SIGKILL)
-    orphans = [process for process in members if process.alive()]
-    for process in orphans:
-        send(process, signal.SIGKILL)
-    stubborn = await_end(leaders + orphans, 10.0)
-    if stubborn:
-        raise DaemonError(f"process {stubborn[0].pid} does not end, not even by SIGKILL")
-    changed = bool(leaders)
+def stop(pidfiles: list[Path], folder: Path | None, grace_s: float) -> bool:
+    """Ends daemons and all that they started. Returns whether there was anything to end.
+
+    TERM, at most ``grace_s`` seconds, KILL; daemons first, because some end their own children in order.
+    With ``folder``, every daemon whose pid file is or was in it.
+    """
+
+    def ours(mark: str) -> bool:
+        return Path(mark) in pidfiles or (folder is not None and Path(mark).parent == folder)
+
+    leaders = [record.process for record in map(read_record, pidfiles) if record and record.process.alive()]
+    everything = leaders + [process for process in started_under(ours) if process not in leaders]
+    end(leaders, grace_s)
+    end(everything, min(grace_s, 1.0))
+    changed = bool(everything) or any(pidfile.exists() for pidfile in pidfiles)
     for pidfile in pidfiles:
-        changed = pidfile.exists() or changed
         pidfile.unlink(missing_ok=True)
     return changed
+
+
+def end(processes: list[Process], grace_s: float) -> None:
+    """TERM to all at once, KILL to those that still live after ``grace_s`` seconds."""
+    for process in processes:
+        send(process, signal.SIGTERM)
+    for process in await_end(processes, grace_s):
+        send(process, signal.SIGKILL)
+    stubborn = await_end(processes, 10.0)
+    if stubborn:
+        raise DaemonError(f"process {stubborn[0].pid} does not end, not even by SIGKILL")
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
@@ -200,7 +228,8 @@ def log_tail(log: Path) -> str:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    return "\n".join(["", f"last lines of {log}:", *lines[-LOG_TAIL_LINES:]]) if lines else ""
+    tail = [line[:LOG_LINE_CHARS] for line in lines[-LOG_TAIL_LINES:]]
+    return "\n".join(["", f"last lines of {log}:", *tail]) if tail else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +256,7 @@ def start(wanted: Start) -> str:
     if running and record is not None and record.fingerprint == mark:
         return "running"
     if running:
-        stop([wanted.pidfile], wanted.grace_s)
+        stop([wanted.pidfile], None, wanted.grace_s)
     for endpoint in wanted.ports:
         require_free_port(wanted.name, endpoint)
     launch(wanted, mark)
@@ -247,14 +276,14 @@ def launch(wanted: Start, mark: str) -> None:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=wanted.cwd,
-                env=inherited | wanted.environment,
+                env=inherited | wanted.environment | {MARK: str(wanted.pidfile)},
                 start_new_session=True,
             )
         except OSError as error:
             raise DaemonError(f"{wanted.name} cannot be started: {error}") from error
     found = read_process(child.pid)
     if found:
-        write_record(wanted.pidfile, Record(found[0], mark))
+        write_record(wanted.pidfile, Record(found, mark, wanted.name, wanted.log, tuple(wanted.ports)))
     try:
         code = child.wait(wanted.settle_s)
     except subprocess.TimeoutExpired:
@@ -263,19 +292,22 @@ def launch(wanted: Start, mark: str) -> None:
     raise DaemonError(f"{wanted.name} ended at once with code {code}{log_tail(wanted.log)}")
 
 
-def await_ports(name: str, pidfile: Path, log: Path, endpoints: list[str], seconds: float) -> None:
-    """Returns when the daemon answers on all its ports; fails as soon as it is dead."""
+def await_ports(pidfiles: list[Path], seconds: float) -> None:
+    """Returns when all daemons answer on all their ports; fails as soon as one of them is dead."""
     deadline = time.monotonic() + seconds
-    waiting = list(endpoints)
+    records = [record for record in map(read_record, pidfiles) if record]
+    waiting = [(record, endpoint) for record in records for endpoint in record.ports]
     while True:
-        record = read_record(pidfile)
-        if record is None or not record.process.alive():
-            raise DaemonError(f"{name} is not running{log_tail(log)}")
-        waiting = [endpoint for endpoint in waiting if not answers(endpoint)]
+        for record in records:
+            if not record.process.alive():
+                raise DaemonError(f"{record.name} has ended{log_tail(record.log)}")
+        waiting = [(record, endpoint) for record, endpoint in waiting if not answers(endpoint)]
         if not waiting:
             return
         if time.monotonic() >= deadline:
-            raise DaemonError(f"{name} does not answer on {waiting[0]} after {seconds:g} s{log_tail(log)}")
+            record, endpoint = waiting[0]
+            what = f"{record.name} does not answer on {endpoint} after {seconds:g} s"
+            raise DaemonError(what + log_tail(record.log))
         time.sleep(POLL_S)
 
 
@@ -309,11 +341,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--grace", type=float, default=30.0, metavar="S", help="time for an orderly end")
     one.add_argument("command", nargs="+", metavar="-- COMMAND")
 
-    awaited = verb("wait", "Wait until a daemon answers on its ports.")
-    awaited.add_argument("name")
-    awaited.add_argument("--pidfile", type=Path, required=True)
-    awaited.add_argument("--log", type=Path, required=True)
-    awaited.add_argument("--port", action="append", default=[], metavar="ADDR:PORT")
+    awaited = verb("wait", "Wait until daemons answer on their ports.")
+    awaited.add_argument("--pidfile", action="append", default=[], type=Path)
+    awaited.add_argument("--all", type=Path, metavar="DIR", help="every pid file in a folder")
     awaited.add_argument("--timeout", type=float, default=60.0, metavar="S")
 
     ended = verb("stop", "Stop daemons: TERM, wait, KILL.")
@@ -344,14 +374,17 @@ def run_start(options: argparse.Namespace) -> dict[str, object]:
     return {"changed": state != "running", "state": state}
 
 
+def pidfiles_of(options: argparse.Namespace) -> list[Path]:
+    return [*options.pidfile, *(sorted(options.all.glob("*.pid")) if options.all else ())]
+
+
 def run_wait(options: argparse.Namespace) -> dict[str, object]:
-    await_ports(options.name, options.pidfile, options.log, options.port, options.timeout)
+    await_ports(pidfiles_of(options), options.timeout)
     return {"changed": False, "state": "running"}
 
 
 def run_stop(options: argparse.Namespace) -> dict[str, object]:
-    pidfiles = [*options.pidfile, *(sorted(options.all.glob("*.pid")) if options.all else ())]
-    return {"changed": stop(pidfiles, options.grace), "state": "stopped"}
+    return {"changed": stop(pidfiles_of(options), options.all, options.grace), "state": "stopped"}
 
 
 def run_status(options: argparse.Namespace) -> dict[str, object]:

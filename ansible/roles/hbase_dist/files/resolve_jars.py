@@ -2,8 +2,9 @@
 """Puts HBase's jars into a folder once, by Maven, and checks quickly at every later call that they are there.
 
 The folder holds ``lib/*.jar``, ``webroot/`` (what the NameNode expects on its class path) and
-``distribution.json`` with the size and SHA-256 of every jar. Jars that are missing or cut short are fetched again,
-and must then be what they were. One JSON object on standard output: changed, jars. Standard library only.
+``distribution.json`` with the size and SHA-256 of every jar. Jars that are missing or cut short are fetched
+again, and must then be what they were. One JSON object on standard output: changed, jars. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -54,17 +55,34 @@ def describe(lib: Path) -> Jars:
 
 
 def maven(mvn: str, pom: Path, version: str, lib: Path) -> None:
-    command = [mvn, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    command += [f"-Dhbase.version={version}", f"-DoutputDirectory={lib}", "-Dstyle.color=never"]
+    # -U: Maven would repeat yesterday's failure from its memory.
+    command = [
+        mvn,
+        "-q",
+        "-B",
+        "-U",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+    ]
+    command += [f"-Dhbase.version={version}", f"-DoutputDirectory={lib}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise ResolveError(f"Maven cannot be started ({mvn}: {error.strerror}): install maven") from error
     if done.returncode != 0:
-        errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
-        text = errors[0].removeprefix("[ERROR]").strip() if errors else f"exit code {done.returncode}"
-        # Maven puts the artifact first and the whole chain of causes behind the last arrow.
-        raise ResolveError(re.sub(r" -> \[Help.*", "", text))
+        raise ResolveError(first_error(done.stdout) or f"Maven ended with code {done.returncode}")
+
+
+def first_error(output: str) -> str:
+    """Maven's first error without colours, without the goal before and the pointers to help behind it."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    errors = [
+        line.removeprefix("[ERROR] ").strip() for line in plain.splitlines() if line.startswith("[ERROR] ")
+    ]
+    text = re.sub(r"^Failed to execute goal .*?hbase-distribution:pom:1: ", "", errors[0] if errors else "")
+    return re.sub(r" -> \[Help.*", "", text)
 
 
 def resolve(folder: Path, pom: Path, version: str, mvn: str, known: Jars) -> Jars:

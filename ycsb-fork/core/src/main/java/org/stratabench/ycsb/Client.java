@@ -3,7 +3,6 @@ package org.stratabench.ycsb;
 
 import java.io.InputStream;
 import java.io.PrintStream;
-import java.util.Arrays;
 import java.util.Properties;
 import org.stratabench.ycsb.run.Run;
 import org.stratabench.ycsb.run.RunControl;
@@ -53,11 +52,8 @@ public final class Client {
    * @param err takes progress and errors
    */
   public ExitCode run(String[] arguments, InputStream in, PrintStream out, PrintStream err) {
-    boolean json = Arrays.asList(arguments).contains("-status-json");
-    boolean debug = Arrays.asList(arguments).contains("-debug");
-    StatusLines status = new StatusLines(err, json ? StatusLines.Style.JSON
-        : Arrays.asList(arguments).contains("-s") ? StatusLines.Style.TEXT : StatusLines.Style.QUIET);
-    LogLevel.set(debug);
+    StatusLines status = StatusLines.of(err, arguments);
+    LogLevel.set(status.debug());
     try {
       Options options = Options.parse(arguments);
       Properties properties = options.properties();
@@ -66,17 +62,15 @@ public final class Client {
       properties.setProperty("dotransactions", Boolean.toString(options.phase() == Options.Phase.RUN));
       return new Run(options, plan, properties, in, out, status, control).execute();
     } catch (UsageException e) {
-      return failed(status, e, ExitCode.USAGE, debug, err);
+      return failed(status, e, ExitCode.USAGE);
     } catch (InterruptedException | RuntimeException e) {
-      return failed(status, e, ExitCode.ABORTED, debug, err);
+      return failed(status, e, ExitCode.ABORTED);
     }
   }
 
-  private static ExitCode failed(StatusLines status, Exception e, ExitCode code, boolean debug, PrintStream err) {
+  private static ExitCode failed(StatusLines status, Exception e, ExitCode code) {
     status.failed(e.getMessage() == null ? e.toString() : e.getMessage());
-    if (debug) {
-      e.printStackTrace(err);
-    }
+    status.trace(e);
     return code;
   }
 }

@@ -30,9 +30,6 @@ public final class Options {
   private OptionalLong startAtUnixNs = OptionalLong.empty();
   private boolean startFromStdin;
   private Path output;
-  private boolean statusText;
-  private boolean statusJson;
-  private boolean debug;
 
   private Options() {
   }
@@ -67,9 +64,8 @@ public final class Options {
       case "-start-at" -> startAt(argument(option, left));
       case "-output" -> output = Path.of(argument(option, left));
       case "-l" -> argument(option, left);
-      case "-s" -> statusText = true;
-      case "-status-json" -> statusJson = true;
-      case "-debug" -> debug = true;
+      // how to report is needed before the command line is known to be right: see StatusLines.of
+      case "-s", "-status-json", "-debug" -> { }
       default -> throw new UsageException("unknown option " + option + "; " + USAGE);
     }
   }
@@ -149,20 +145,5 @@ public final class Options {
   /** Where results go, or null for nowhere. */
   public Path output() {
     return output;
-  }
-
-  /** Whether progress is wanted as text. */
-  public boolean statusText() {
-    return statusText;
-  }
-
-  /** Whether progress is wanted as JSON lines. */
-  public boolean statusJson() {
-    return statusJson;
-  }
-
-  /** Whether stack traces and the database client's own messages are wanted. */
-  public boolean debug() {
-    return debug;
   }
 }

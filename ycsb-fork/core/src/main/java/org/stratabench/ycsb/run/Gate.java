@@ -83,6 +83,11 @@ final class Gate {
     return await(warm);
   }
 
+  /** Whether the warm-up by count is over. */
+  boolean isWarm() {
+    return warm.getCount() == 0;
+  }
+
   /** Monotonic instant at which the measured window begins; known once {@link #awaitWarm} has returned true, or without a warm-up by count. */
   long measureMonoNs() {
     return measureMonoNs;

@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.LongAdder;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.SetupException;
+import org.stratabench.ycsb.UsageException;
 import org.stratabench.ycsb.measure.ClientCost;
 import org.stratabench.ycsb.measure.Clock;
 import org.stratabench.ycsb.measure.Interval;
@@ -38,6 +39,8 @@ public final class Run {
   private final RunControl control;
   private final Gate gate;
   private final Measurements measurements;
+  private final ErrorBound measuredErrors;
+  private final ErrorBound warmupErrors;
   private final LongAdder warmupDone = new LongAdder();
   private final LongAdder warmupFailed = new LongAdder();
   private final Worker[] workers;
@@ -65,6 +68,8 @@ public final class Run {
     this.control = control;
     this.gate = new Gate(plan.threads(), control);
     this.measurements = new Measurements(plan.threads());
+    this.measuredErrors = new ErrorBound(plan.errorBound(), plan.silenceNs(), plan.planned());
+    this.warmupErrors = new ErrorBound(plan.errorBound(), plan.silenceNs(), Long.MAX_VALUE);
     this.workers = new Worker[plan.threads()];
     this.threads = new Thread[plan.threads()];
   }
@@ -83,14 +88,14 @@ public final class Run {
           direct();
         }
       } catch (SetupException e) {
-        control.stop(ExitCode.SETUP, e.getMessage());
+        cannotSetUp(e);
       } catch (IOException e) {
         cannotWrite(e);
       }
       endThreads();
       finish(files);
     } catch (SetupException e) {
-      control.stop(ExitCode.SETUP, e.getMessage());
+      cannotSetUp(e);
     } catch (IOException e) {
       cannotWrite(e);
     }
@@ -119,9 +124,13 @@ public final class Run {
       return;
     }
     Throwable failure = gate.connectFailure();
+    if (failure instanceof UsageException) {
+      control.stop(ExitCode.USAGE, failure.getMessage());
+      return;
+    }
     if (failure != null) {
       String message = failure.getMessage() == null ? failure.toString() : failure.getMessage();
-      throw new SetupException("cannot connect to " + options.binding().name() + ": " + message, failure);
+      throw new SetupException(options.binding().name() + ": " + message, failure);
     }
     status.state("ready");
   }
@@ -139,7 +148,8 @@ public final class Run {
     files.writeLogHeader(clock, plan);
     long now = System.nanoTime();
     long asked = clock.toMono(startUnix.getAsLong());
-    if (now - asked > NOTICEABLY_LATE_NS) {
+    boolean given = options.startFromStdin() || options.startAtUnixNs().isPresent();
+    if (given && now - asked > NOTICEABLY_LATE_NS) {
       status.warn("ready", "the start instant passed " + (now - asked) / 1_000_000 + " ms ago; starting now");
     }
     gate.start(Math.max(asked, now), plan.warmupNs());
@@ -160,7 +170,7 @@ public final class Run {
       long elapsed = (System.nanoTime() - start) / SECOND_NS * SECOND_NS;
       if (elapsed > intervals.endNs()) {
         takeInterval(elapsed);
-        checkErrors(measurements.done(), measurements.failed(), plan.planned());
+        stopOn(measuredErrors.excess(elapsed, measurements.done(), measurements.failed()));
         showProgress(elapsed);
         nextTick = start + elapsed + SECOND_NS;
       }
@@ -168,12 +178,13 @@ public final class Run {
   }
 
   private boolean awaitMeasuredWindow() throws InterruptedException {
+    boolean byCount = plan.warmupOperations() > 0;
     while (!control.stopped()) {
-      if (plan.warmupOperations() > 0 ? gate.awaitWarm() : System.nanoTime() >= gate.measureMonoNs()) {
+      if (byCount ? gate.isWarm() : System.nanoTime() >= gate.measureMonoNs()) {
         return true;
       }
-      long until = plan.warmupOperations() > 0 ? Long.MAX_VALUE : gate.measureMonoNs() - System.nanoTime();
-      TimeUnit.NANOSECONDS.sleep(Math.min(until, SECOND_NS / 20));
+      long left = byCount ? Long.MAX_VALUE : gate.measureMonoNs() - System.nanoTime();
+      TimeUnit.NANOSECONDS.sleep(Math.min(left, SECOND_NS / 50));
       warmupProgress();
     }
     return false;
@@ -181,12 +192,12 @@ public final class Run {
 
   private void warmupProgress() {
     long now = System.nanoTime();
-    if (now < gate.startMonoNs() || now < nextProgressNs) {
+    if (!plan.hasWarmup() || now < gate.startMonoNs() || now < nextProgressNs) {
       return;
     }
     nextProgressNs = now + progressIntervalNs();
     long done = warmupDone.sum();
-    checkErrors(done, warmupFailed.sum(), Long.MAX_VALUE);
+    stopOn(warmupErrors.excess(now - gate.startMonoNs(), done, warmupFailed.sum()));
     Map<String, Object> members = new LinkedHashMap<>();
     members.put("operations", done);
     members.put("errors", warmupFailed.sum());
@@ -202,8 +213,7 @@ public final class Run {
     intervals.write(latest, endNs);
   }
 
-  private void checkErrors(long done, long failed, long planned) {
-    String excess = ErrorBound.excess(plan.errorBound(), done, failed, planned);
+  private void stopOn(String excess) {
     if (excess != null) {
       control.stop(ExitCode.ERRORS, excess);
     }
@@ -251,7 +261,7 @@ public final class Run {
         // the summary is small and worth a try even so
         cannotWrite(e);
       }
-      finalErrorCheck();
+      stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
       new ResultLines(out).print(measurements, window.measuredNs(), window.cost());
     }
     files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
@@ -285,15 +295,14 @@ public final class Run {
     }
   }
 
-  private void cannotWrite(IOException e) {
-    control.stop(ExitCode.ABORTED, "cannot write results: " + e.getMessage() + "; free the disk or choose another -output");
+  private void cannotSetUp(SetupException e) {
+    control.stop(ExitCode.SETUP, e.getMessage());
+    status.trace(e);
   }
 
-  private void finalErrorCheck() {
-    String excess = ErrorBound.finalExcess(plan.errorBound(), measurements.done(), measurements.failed());
-    if (excess != null) {
-      control.stop(ExitCode.ERRORS, excess);
-    }
+  private void cannotWrite(IOException e) {
+    status.trace(e);
+    control.stop(ExitCode.ABORTED, "cannot write results: " + e.getMessage() + "; free the disk or choose another -output");
   }
 
   /** Length of the measured window: up to the last answer, or to the stop of a run that was cut short. */

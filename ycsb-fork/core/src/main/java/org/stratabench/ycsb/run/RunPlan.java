@@ -23,11 +23,12 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
  * @param warmupNs time before the measured window, or 0
  * @param limitNs longest measured window, or {@link Long#MAX_VALUE}
  * @param errorBound share of failures above which the client fails
+ * @param silenceNs time without a success after which failures end the run, or 0 for never
  * @param operationLog whether {@code ops.bin} is wanted
  * @param statusIntervalNs time between two progress lines
  */
 public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int threads, double targetPerSecond, long seed, long keyStart,
-    long planned, long warmupOperations, long warmupNs, long limitNs, double errorBound, boolean operationLog, long statusIntervalNs) {
+    long planned, long warmupOperations, long warmupNs, long limitNs, double errorBound, long silenceNs, boolean operationLog, long statusIntervalNs) {
   private static final long SECOND_NS = 1_000_000_000L;
   private static final long LONGEST_S = 10L * 365 * 24 * 3600;
 
@@ -54,6 +55,7 @@ public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int t
         warmupOperations, (long) (warmupSeconds * SECOND_NS),
         limitSeconds == 0 ? Long.MAX_VALUE : limitSeconds * SECOND_NS,
         settings.number("error.bound", 0, 0, 1),
+        settings.wholeNumber("error.silence.seconds", 60, 0, LONGEST_S) * SECOND_NS,
         settings.flag("oplog", true),
         settings.wholeNumber("status.interval", 10, 1, 86_400) * SECOND_NS);
   }

@@ -2,7 +2,9 @@
 package org.stratabench.ycsb.run;
 
 import java.io.PrintStream;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import org.stratabench.ycsb.measure.Clock;
@@ -15,10 +17,24 @@ public final class StatusLines {
 
   private final PrintStream err;
   private final Style style;
+  private final boolean debug;
 
-  public StatusLines(PrintStream err, Style style) {
+  private StatusLines(PrintStream err, Style style, boolean debug) {
     this.err = err;
     this.style = style;
+    this.debug = debug;
+  }
+
+  /** The style that a command line asks for, be the rest of it right or wrong. */
+  public static StatusLines of(PrintStream err, String... arguments) {
+    List<String> given = Arrays.asList(arguments);
+    Style style = given.contains("-status-json") ? Style.JSON : given.contains("-s") ? Style.TEXT : Style.QUIET;
+    return new StatusLines(err, style, given.contains("-debug"));
+  }
+
+  /** Whether stack traces and the database client's own messages are wanted. */
+  public boolean debug() {
+    return debug;
   }
 
   Style style() {
@@ -49,6 +65,13 @@ public final class StatusLines {
       print("failed", Map.of("message", message));
     } else {
       err.println("error: " + message);
+    }
+  }
+
+  /** Where a failure came from, for those who asked for it. */
+  public void trace(Throwable failure) {
+    if (debug) {
+      failure.printStackTrace(err);
     }
   }
 

@@ -111,11 +111,6 @@ public final class WorkloadSpec {
     return new RandomMix(proportions);
   }
 
-  /** Whether {@code type} occurs in the run phase. */
-  public boolean uses(OperationType type) {
-    return proportions[type.ordinal()] > 0;
-  }
-
   /** Whether {@code operation.mix=exact} was asked for. */
   public boolean exactMix() {
     return exactMix;

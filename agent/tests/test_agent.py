@@ -1,0 +1,316 @@
+"""The agent as a real process with real certificates; the programs it starts are stand-ins written here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+
+from agent.api import agent_pb2 as api
+from agent.api import agent_pb2_grpc as api_grpc
+from controller.client import AgentClient, Certificates
+from controller.errors import DeployError, RunError
+from controller.pki import CONTROLLER, ensure_pki, identity
+
+# Says that it is ready, waits for its start, writes it down, and lives until it is stopped.
+CLIENT_STAND_IN = """#!/bin/sh
+echo '{"state":"ready"}' >&2
+read start || exit 5
+echo "{\\"state\\":\\"measuring\\",\\"operations\\":7,\\"start\\":$start}" >&2
+echo "$@" > arguments
+echo result lines
+case "$(cat job.properties)" in *mode=quick*) exit 0;; *mode=broken*) echo out of luck >&2; exit 4;; esac
+exec sleep 300
+"""
+
+
+@dataclass
+class Running:
+    """An agent under test."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+    metrics: str
+    certificates: Certificates
+    folder: Path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Running]:
+    program = tmp_path / "client-stand-in"
+    program.write_text(CLIENT_STAND_IN)
+    program.chmod(0o755)
+    ensure_pki(tmp_path / "pki", {"node1": "127.0.0.1"})
+    mine, controller = identity(tmp_path / "pki", "node1"), identity(tmp_path / "pki", CONTROLLER)
+    port, metrics = _free_port(), _free_port()
+    data = tmp_path / "data"
+    data.mkdir()
+    config = {
+        "node": "node1", "address": "127.0.0.1", "port": port, "metrics_port": metrics, "role": "database",
+        "work_dir": str(tmp_path / "work"), "programs": {"client": str(program), "admin": str(program)},
+        "tls": {"ca": str(mine.ca), "certificate": str(mine.certificate), "key": str(mine.key)},
+        "data_path": str(data), "data_is_own_disk": False, "database_pidfiles": {},
+    }  # fmt: skip
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps(config))
+    process = subprocess.Popen([sys.executable, "-m", "agent", "--config", str(path)])
+    certificates = Certificates(controller.ca, controller.certificate, controller.key)
+    yield Running(process, f"127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics", certificates, tmp_path)
+    process.terminate()
+    process.wait(20)
+
+
+class Recorder:
+    """A connected controller that keeps what it is told."""
+
+    def __init__(self, agent: Running) -> None:
+        self.events: list[api.JobEvent] = []
+        self.lost: list[str] = []
+        self.client = AgentClient(
+            "node1",
+            agent.address,
+            agent.certificates,
+            lambda _, event: self.events.append(event),
+            lambda _, why: self.lost.append(why),
+        )
+
+
+def job(job_id: str = "job", mode: str = "endless", deadline_ms: int = 60_000) -> api.JobSpec:
+    client = api.ClientSpec(verb="run", binding="noop", properties={"mode": mode}, threads=2, shard=0, shards=1)
+    return api.JobSpec(job_id=job_id, deadline_ms=deadline_ms, client=client)
+
+
+def with_session(agent: Running, use: Any) -> Any:
+    async def go() -> Any:
+        recorder = Recorder(agent)
+        await recorder.client.connect(20)
+        await recorder.client.open_session("20260101T000000Z-0000")
+        try:
+            return await use(recorder)
+        finally:
+            await recorder.client.close()
+
+    return asyncio.run(go())
+
+
+def children(agent: Running) -> list[psutil.Process]:
+    return psutil.Process(agent.process.pid).children(recursive=True)
+
+
+def wait_until(condition: Any, seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_job_from_start_to_files(agent: Running, tmp_path: Path) -> None:
+    async def use(recorder: Recorder) -> None:
+        client = recorder.client
+        await client.start(job(mode="quick"))
+        await client.ready("job", 20)
+        await client.go("job", 1234567890123456789)
+        end = await client.end("job")
+        assert (end.state, end.exit_code) == (api.JobEvent.DONE, 0)
+        assert json.loads(end.status_json)["start"] == 1234567890123456789
+        await client.fetch("job", tmp_path / "fetched")
+
+    with_session(agent, use)
+    fetched = {path.name: path.read_text() for path in (tmp_path / "fetched").iterdir()}
+    assert fetched["stdout.log"] == "result lines\n"
+    assert "-shard 0/1 -start-at stdin" in fetched["arguments"]
+    assert "job.properties" not in fetched, "it may hold a password"
+
+
+def test_why_a_job_failed_is_told(agent: Running) -> None:
+    async def use(recorder: Recorder) -> api.JobEvent:
+        await recorder.client.start(job(mode="broken"))
+        await recorder.client.ready("job", 20)
+        await recorder.client.go("job", 1)
+        return await recorder.client.end("job")
+
+    end = with_session(agent, use)
+    assert (end.state, end.exit_code) == (api.JobEvent.FAILED, 4)
+    assert "out of luck" in end.message
+
+
+def test_a_deadline_ends_the_job(agent: Running) -> None:
+    async def use(recorder: Recorder) -> api.JobEvent:
+        await recorder.client.start(job(deadline_ms=600))
+        return await asyncio.wait_for(recorder.client.end("job"), 20)
+
+    end = with_session(agent, use)
+    assert end.state == api.JobEvent.FAILED
+    assert "deadline" in end.message
+
+
+def test_a_closed_session_leaves_nothing_running(agent: Running) -> None:
+    async def use(recorder: Recorder) -> int:
+        await recorder.client.start(job())
+        await recorder.client.ready("job", 20)
+        return len(children(agent))
+
+    assert with_session(agent, use) == 1
+    assert wait_until(lambda: not children(agent))
+
+
+def test_a_silent_controller_loses_its_jobs(agent: Running) -> None:
+    """The stream stays open and the beats stop: what a network partition or a frozen controller looks like."""
+
+    async def go() -> str:
+        async with grpc.aio.secure_channel(agent.address, agent.certificates.credentials()) as channel:
+            await channel.channel_ready()
+            stub = api_grpc.AgentStub(channel)
+            call = stub.Session()  # type: ignore[call-arg]
+            await call.write(api.SessionRequest(run_id="r1", lease_ms=800))
+            await call.read()
+            await stub.StartJob(job())
+            before = len(children(agent))
+            await asyncio.to_thread(wait_until, lambda: not children(agent))
+            return f"{before} -> {len(children(agent))}"
+
+    assert asyncio.run(go()) == "1 -> 0"
+
+
+def test_a_killed_agent_leaves_nothing_running(agent: Running) -> None:
+    async def use(recorder: Recorder) -> list[str]:
+        await recorder.client.start(job())
+        await recorder.client.ready("job", 20)
+        child = children(agent)[0]
+        os.kill(agent.process.pid, signal.SIGKILL)
+        assert await asyncio.to_thread(wait_until, lambda: not child.is_running() or child.status() == "zombie")
+        end = await asyncio.wait_for(recorder.client.end("job"), 20)
+        assert end.state == api.JobEvent.FAILED
+        return recorder.lost
+
+    assert len(with_session(agent, use)) == 1
+
+
+def test_one_controller_at_a_time(agent: Running) -> None:
+    async def use(_: Recorder) -> str:
+        second = Recorder(agent)
+        await second.client.connect(20)
+        with pytest.raises(RunError) as refused:
+            await second.client.open_session("other")
+        await second.client.close()
+        return str(refused.value)
+
+    assert "20260101T000000Z-0000 is using this agent" in with_session(agent, use)
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        (api.JobSpec(job_id="../x", client=api.ClientSpec(verb="run", binding="noop")), "job name"),
+        (api.JobSpec(job_id="x", client=api.ClientSpec(verb="rm", binding="noop")), "unknown verb"),
+        (api.JobSpec(job_id="x", client=api.ClientSpec(verb="run", binding="a b")), "binding"),
+        (api.JobSpec(job_id="x"), "names no program"),
+        (api.JobSpec(job_id="x", tracer=api.TracerSpec()), "no program"),
+    ],
+)
+def test_what_an_agent_refuses(agent: Running, spec: api.JobSpec, word: str) -> None:
+    async def use(recorder: Recorder) -> str:
+        with pytest.raises(RunError) as refused:
+            await recorder.client.start(spec)
+        return str(refused.value)
+
+    assert word in with_session(agent, use)
+
+
+def test_no_file_outside_a_job_is_handed_out(agent: Running) -> None:
+    async def use(recorder: Recorder) -> None:
+        await recorder.client.start(job(mode="quick"))
+        stub = recorder.client._stub
+        for name in ("../../../agent.json", "job.properties", "/etc/passwd"):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                async for _ in stub.FetchFile(api.FileRequest(job_id="job", name=name)):
+                    pass
+            assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+    with_session(agent, use)
+
+
+def test_a_stranger_is_refused(agent: Running, tmp_path: Path) -> None:
+    """A certificate of another authority, and none at all."""
+    ensure_pki(tmp_path / "other", {})
+    other = identity(tmp_path / "other", CONTROLLER)
+    stranger = grpc.ssl_channel_credentials(
+        agent.certificates.ca.read_bytes(), other.key.read_bytes(), other.certificate.read_bytes()
+    )
+    nobody = grpc.ssl_channel_credentials(agent.certificates.ca.read_bytes())
+
+    async def ask(credentials: grpc.ChannelCredentials) -> None:
+        async with grpc.aio.secure_channel(agent.address, credentials) as channel:
+            await api_grpc.AgentStub(channel).ReadClock(api.Empty(), timeout=5)
+
+    with_session(agent, lambda _: asyncio.sleep(0))  # it does answer those it knows
+    for credentials in (stranger, nobody):
+        with pytest.raises(grpc.aio.AioRpcError):
+            asyncio.run(ask(credentials))
+
+
+def test_metrics_show_what_runs(agent: Running) -> None:
+    async def use(recorder: Recorder) -> str:
+        await recorder.client.start(job("metered"))
+        await recorder.client.ready("metered", 20)
+        await recorder.client.go("metered", 1)
+        while not any('"operations": 7' in event.status_json for event in recorder.events):
+            await asyncio.sleep(0.05)
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(agent.metrics).read().decode())
+
+    text = with_session(agent, use)
+    assert 'strata_agent_jobs_running{node="node1"} 1.0' in text
+    assert 'strata_client_operations_total{job="metered",node="node1"} 7.0' in text
+
+
+def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
+    """Counted by mincore(2) through `fincore`, not by the agent."""
+    path = agent.folder / "data" / "block"
+    path.write_bytes(os.urandom(1 << 20))
+
+    def cached_pages() -> int:
+        answer = subprocess.run(["fincore", "-bno", "PAGES", path], capture_output=True, text=True, check=True)
+        return int(answer.stdout)
+
+    assert cached_pages() == 256
+    evicted = with_session(agent, lambda recorder: recorder.client.evict_page_cache())
+    assert (evicted.files, evicted.bytes) == (1, 1 << 20)
+    assert cached_pages() == 0
+
+
+def test_an_agent_that_is_not_there(tmp_path: Path) -> None:
+    ensure_pki(tmp_path, {})
+    mine = identity(tmp_path, CONTROLLER)
+
+    def connect() -> Coroutine[Any, Any, None]:
+        address = f"127.0.0.1:{_free_port()}"
+        certificates = Certificates(mine.ca, mine.certificate, mine.key)
+        return AgentClient("node9", address, certificates, lambda *_: None, lambda *_: None).connect(1)
+
+    async def go() -> None:
+        await connect()
+
+    with pytest.raises(DeployError, match=r"node9: the agent at .* does not answer"):
+        asyncio.run(go())

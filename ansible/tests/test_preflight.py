@@ -1,0 +1,64 @@
+"""The preflight check names everything that is missing, in one message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def check(preflight: ModuleType, folder: Path, *options: str) -> int:
+    return int(preflight.main(["--folder", str(folder), "--address", "127.0.0.1", *options]))
+
+
+def test_a_fit_node_passes_silently(
+    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(preflight, tmp_path / "nodes" / "node1", "--disk-mb", "1", "--memory-mb", "1") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--java", "no-such-java"], "install openjdk-17"),
+        (["--java-version", "99"], "Java 99 or newer is needed"),
+        (["--address", "192.0.2.7"], "192.0.2.7 is not an address of this node"),
+        (["--disk-mb", "999999999"], "disk full"),
+        (["--memory-mb", "999999999"], "of memory are needed"),
+    ],
+)
+def test_what_is_missing_is_named(
+    preflight: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    expected: str,
+) -> None:
+    assert check(preflight, tmp_path, *options) == 1
+    assert expected in capsys.readouterr().err
+
+
+def test_everything_is_named_at_once(
+    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(preflight, tmp_path, "--java", "no-such-java", "--disk-mb", "999999999") == 1
+    message = capsys.readouterr().err
+    assert "openjdk" in message
+    assert "disk full" in message
+    assert message.count("\n") == 1
+
+
+def test_a_deployed_node_is_not_asked_for_free_space(preflight: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "zookeeper.pid").touch()
+    assert check(preflight, tmp_path, "--disk-mb", "999999999", "--memory-mb", "999999999") == 0
+
+
+def test_a_file_in_the_way_is_named(
+    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nodes").touch()
+    assert check(preflight, tmp_path / "nodes" / "node1") == 1
+    assert "not a folder" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""`kill -9` of each party in the middle of a run: it ends by itself, says why, keeps what there is, leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from controller.tests.e2e.conftest import LIMIT_S, Strata, leftovers, wait_for
+
+pytestmark = pytest.mark.cluster
+
+# Long enough to be in the middle of it, whatever the machine.
+ENDLESS = ["--set", "workloads.app.properties.operationcount=2000000"]
+
+
+def in_the_middle(strata: Strata, run: subprocess.Popen[str], before: set[str]) -> Path:
+    """The run's folder, as soon as its run phase measures."""
+
+    def measuring() -> Path | None:
+        assert run.poll() is None, run.communicate()[0]
+        new = {path.name for path in (strata.output / "small").glob("2*")} - before
+        for name in new:
+            events = strata.output / "small" / name / "events.jsonl"
+            if events.exists() and '"phase_start","phase":"app-run"' in events.read_text():
+                return events.parent
+        return None
+
+    folder: Path = wait_for(measuring, LIMIT_S, "the run phase")
+    # Operations are logged when the phase is under way on both clients.
+    wait_for(lambda: all(_bytes(strata, client) > 4096 for client in ("client1", "client2")), 60, "operations")
+    return folder
+
+
+def _bytes(strata: Strata, client: str) -> int:
+    return sum(path.stat().st_size for path in (strata.nodes / client).glob("agent/*/app-run/ops.bin"))
+
+
+def known(strata: Strata) -> set[str]:
+    return {path.name for path in (strata.output / "small").glob("2*")}
+
+
+def ended(strata: Strata, run: subprocess.Popen[str], folder: Path, reason: str) -> str:
+    """The common end: exit code, status, reason, partial data, no client and no tracer left."""
+    output, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode in (4, 5), output
+    assert "Traceback" not in output
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["status"] in ("partial", "failed")
+    assert any(reason in text for text in manifest["reasons"]), manifest["reasons"]
+    kept = [path for path in folder.glob("clients/*/app-run/ops.bin") if path.stat().st_size > 4096]
+    assert kept, "what was measured until then is kept"
+    names = {process.name() for process in strata.processes()}
+    assert not names & {"strata-iotrace"}
+    assert not [p for p in strata.processes() if "app-run" in " ".join(p.cmdline())]
+    return output
+
+
+def pid_of(strata: Strata, node: str, daemon: str) -> int:
+    return int((strata.nodes / node / "run" / f"{daemon}.pid").read_text().split()[0])
+
+
+def test_a_killed_client(cluster: Strata) -> None:
+    before = known(cluster)
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    java = [
+        p
+        for p in cluster.processes()
+        if p.name() == "java" and f"client1/agent/{folder.name}/app-run" in " ".join(p.cmdline())
+    ]
+    os.kill(java[0].pid, signal.SIGKILL)
+    ended(cluster, run, folder, "killed by signal 9")
+
+
+def test_a_killed_agent(cluster: Strata) -> None:
+    before = known(cluster)
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    os.kill(pid_of(cluster, "node2", "agent"), signal.SIGKILL)
+    ended(cluster, run, folder, "node2: the agent is gone")
+    assert (folder / "nodes/node1/io.bin").exists(), "the other nodes' traces are kept"
+
+
+def test_a_killed_region_server(cluster: Strata) -> None:
+    before = known(cluster)
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    os.kill(pid_of(cluster, "node3", "regionserver"), signal.SIGKILL)
+    ended(cluster, run, folder, "the server node3 is gone")
+
+
+def test_an_interrupted_run(cluster: Strata) -> None:
+    before = known(cluster)
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    run.send_signal(signal.SIGTERM)
+    output, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 130, output
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "partial"
+    assert not [p for p in cluster.processes() if p.name() == "strata-iotrace"]
+
+
+def test_a_killed_controller_takes_down_what_it_deployed(cluster: Strata) -> None:
+    assert cluster("destroy").returncode == 0
+    clean = leftovers()
+    before = known(cluster)
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    worker = psutil.Process(run.pid).children()[0]
+    os.kill(worker.pid, signal.SIGKILL)
+    ended(cluster, run, folder, "the controller was killed (SIGKILL)")
+    assert leftovers() == clean
+    assert not cluster.nodes.parent.exists()

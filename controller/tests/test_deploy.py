@@ -1,0 +1,304 @@
+"""Deploy and destroy: what is refused before anything starts, and a real cluster from nothing to nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.databases.hbase import HBase
+from controller.deploy import CACHE, deploy, destroy, read_deployment
+from controller.errors import ConfigError, DeployError, StrataError
+from controller.inventory import Inventory, load_inventory
+from controller.playbook import message_of
+
+LOCAL = Path(__file__).resolve().parents[2] / "inventories" / "local"
+PUT_GET = Path(__file__).with_name("PutGet.java")
+# Away from the addresses of inventories/local, so that a deployed demo does not disturb the tests.
+NETWORK = "127.0.77."
+
+
+def quiet(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+def copy_inventory(
+    folder: Path, network: str = NETWORK, change: Callable[[dict[str, Any]], None] = lambda _: None
+) -> Inventory:
+    """The local inventory on other addresses."""
+    target = folder / "inventory"
+    shutil.copytree(LOCAL, target)
+    hosts = target / "hosts.yml"
+    content = yaml.safe_load(re.sub(r"127\.0\.0\.", network, hosts.read_text(encoding="utf-8")))
+    change(content["all"])
+    hosts.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return load_inventory(target)
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Inventory:
+    return copy_inventory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"regionservers": 4}, "4 region servers are asked for, the inventory has 3"),
+        ({"regionservers": 1}, "2 copies of each block need as many DataNodes"),
+        ({"hbase.storag": "local"}, "did you mean hbase.storage"),
+    ],
+)
+def test_impossible_wishes_are_refused_before_anything_is_written(
+    inventory: Inventory, tmp_path: Path, settings: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        deploy(inventory, settings, state_dir=tmp_path / "state", progress=quiet)
+    assert expected in str(caught.value)
+    assert not (tmp_path / "state").exists()
+
+
+def test_two_at_once_are_refused(inventory: Inventory, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    descriptor = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(DeployError, match="another deploy or destroy"):
+            deploy(inventory, {}, state_dir=state, progress=quiet)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"storage": "local"}, "storage local"),
+        ({"regionservers": ["node1", "node2", "node3", "node4"]}, "more region servers"),
+        ({"inventory": "/elsewhere"}, "another inventory"),
+    ],
+)
+def test_another_shape_must_be_taken_down_first(
+    inventory: Inventory, tmp_path: Path, change: dict[str, object], expected: str
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    found = {
+        "inventory": str(inventory.path),
+        "storage": "hdfs",
+        "regionservers": ["node1", "node2", "node3"],
+        "nodes": [],
+    } | change
+    (state / "deployment.json").write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(DeployError, match=expected) as caught:
+        deploy(inventory, {}, state_dir=state, progress=quiet)
+    assert "strata destroy" in caught.value.hint
+
+
+def test_a_state_folder_that_is_a_file(inventory: Inventory, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(DeployError, match="cannot be used"):
+        deploy(inventory, {}, state_dir=tmp_path / "state", progress=quiet)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"stderr": "one message\n", "msg": "non-zero return code"}, "one message"),
+        ({"msg": "no such file"}, "no such file"),
+        ({"argument_errors": ["a is missing", "b is wrong"]}, "a is missing; b is wrong"),
+        ({}, "no message"),
+    ],
+)
+def test_the_message_of_a_failed_task(result: dict[str, object], expected: str) -> None:
+    assert message_of(result) == expected
+
+
+def fails(inventory: Inventory, settings: dict[str, object], state: Path) -> StrataError:
+    """The error of a deploy that must fail; what it left is taken down."""
+    try:
+        with pytest.raises(DeployError) as caught:
+            deploy(inventory, {"agents": False} | settings, state_dir=state, progress=quiet)
+    finally:
+        destroy(inventory, state_dir=state, progress=quiet)
+    assert caught.value.exit_code == 3
+    return caught.value
+
+
+def test_an_unreachable_node_is_named(tmp_path: Path) -> None:
+    def far_away(content: dict[str, Any]) -> None:
+        node = content["children"]["hbase_regionserver"]["hosts"]["node2"]
+        node |= {"ansible_connection": "ssh", "ansible_host": "127.0.77.99", "ansible_port": 1}
+
+    inventory = copy_inventory(tmp_path, change=far_away)
+    state = tmp_path / "state"
+    with pytest.raises(DeployError) as caught:
+        deploy(inventory, {"agents": False}, state_dir=state, progress=quiet)
+    assert caught.value.node == "node2"
+    assert "unreachable" in caught.value.what
+    assert caught.value.log and Path(caught.value.log).exists()
+    with pytest.raises(DeployError, match="unreachable"):
+        destroy(inventory, state_dir=state, progress=quiet)
+    assert not any((state / "nodes").glob("*")), "the reachable nodes are cleared nevertheless"
+
+
+def test_an_address_of_another_machine_is_named(tmp_path: Path) -> None:
+    def elsewhere(content: dict[str, Any]) -> None:
+        content["children"]["clients"]["hosts"]["client2"]["strata_address"] = "192.0.2.9"
+
+    error = fails(copy_inventory(tmp_path, change=elsewhere), {}, tmp_path / "state")
+    assert error.node == "client2"
+    assert "192.0.2.9 is not an address of this node" in error.what
+
+
+def test_a_jar_that_cannot_be_had_is_named(inventory: Inventory, tmp_path: Path) -> None:
+    error = fails(
+        inventory, {"hbase.version": "0.0.0-none", "cache": str(tmp_path / "cache")}, tmp_path / "state"
+    )
+    assert "hbase-server:jar:0.0.0-none" in error.what
+    assert "Maven" in error.hint
+
+
+def test_a_full_disk_is_said(inventory: Inventory, tmp_path: Path) -> None:
+    group = inventory.path / "group_vars" / "all.yml"
+    group.write_text(
+        group.read_text(encoding="utf-8") + "\ncommon_min_disk_mb: 999999999\n", encoding="utf-8"
+    )
+    error = fails(load_inventory(inventory.path), {}, tmp_path / "state")
+    assert "disk full" in error.what
+    assert "room" in error.hint
+
+
+def ours(state: Path) -> list[int]:
+    """Processes that a daemon of this deployment is or has started."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"STRATA_PIDFILE={state}".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def footprint(state: Path) -> dict[str, list[str]]:
+    """Everything of a deployment that could stay behind on a machine."""
+    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
+    loops = [path.read_text(encoding="utf-8") for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return {
+        "processes": [str(pid) for pid in ours(state)],
+        "mounts": [
+            line
+            for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+            if str(state) in line
+        ],
+        "loops": [loop for loop in loops if str(state) in loop],
+        "ports": [line.split()[3] for line in listening.splitlines() if NETWORK in line],
+        "addresses": subprocess.run(
+            ["ip", "-o", "addr"], capture_output=True, text=True, check=True
+        ).stdout.splitlines(),
+    }
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> Path:
+    """Stands in for the client's admin program: one put and one get by HBase's own client."""
+    path = tmp_path / "ycsb-admin"
+    classes = f"{CACHE}/hbase-2.6.4-hadoop3/lib/*"
+    path.write_text(f'#!/bin/sh\nexec java -cp "{classes}" "{PUT_GET}" "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def state(inventory: Inventory, tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "state"
+    yield folder
+    destroy(inventory, state_dir=folder, progress=quiet)
+
+
+def kill(state: Path, node: str, daemon: str) -> None:
+    pidfile = state / "nodes" / node / "run" / f"{daemon}.pid"
+    os.kill(int(pidfile.read_text(encoding="utf-8").splitlines()[0]), signal.SIGKILL)
+
+
+@pytest.mark.cluster
+def test_a_cluster_from_nothing_to_nothing(inventory: Inventory, state: Path, admin: Path) -> None:
+    before = footprint(state)
+    settings = {"agents": False}
+    database = HBase(inventory, settings, admin=admin)
+    lines: list[str] = []
+
+    first = deploy(inventory, settings, state_dir=state, progress=lines.append, database=database)
+    assert first.changed > 0
+    assert database.live_servers() == ("node1", "node2", "node3")
+    assert "deploy: node1, node2, node3: start the region server" in lines
+    assert read_deployment(state) is not None
+    assert len(ours(state)) == 9
+
+    again = deploy(inventory, settings, state_dir=state, progress=quiet, database=database)
+    assert again.changed == 0
+
+    lost: list[str] = []
+    seen = threading.Event()
+
+    def note(node: str) -> None:
+        lost.append(node)
+        seen.set()
+
+    with database.watch_servers(note):
+        kill(state, "node2", "regionserver")
+        assert seen.wait(30), "the end of a region server was not noticed"
+    assert lost == ["node2"]
+    kill(state, "node3", "datanode")
+
+    repaired = deploy(inventory, settings, state_dir=state, progress=quiet, database=database)
+    assert repaired.changed == 2
+    assert database.live_servers() == ("node1", "node2", "node3")
+
+    destroy(inventory, state_dir=state, progress=quiet)
+    assert footprint(state) == before
+    assert not state.exists()
+    assert destroy(inventory, state_dir=state, progress=quiet).changed == 0
+
+
+@pytest.mark.cluster
+def test_a_shared_folder_instead_of_hdfs(inventory: Inventory, state: Path, admin: Path) -> None:
+    before = footprint(state)
+    settings = {"agents": False, "hbase.storage": "local", "regionservers": 1}
+    database = HBase(inventory, settings, admin=admin)
+    deploy(inventory, settings, state_dir=state, progress=quiet, database=database)
+    assert database.live_servers() == ("node1",)
+    assert len(ours(state)) == 3
+    assert footprint(state)["loops"] == []
+    assert (state / "shared" / "hbase" / "data").is_dir()
+    destroy(inventory, state_dir=state, progress=quiet)
+    assert footprint(state) == before
+
+
+@pytest.mark.cluster
+def test_a_port_in_use_is_named_with_its_owner(inventory: Inventory, tmp_path: Path) -> None:
+    listener = subprocess.Popen(
+        ["python3", "-c", f"import socket; s = socket.create_server(('{NETWORK}12', 16020)); s.accept()"]
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while not footprint(tmp_path)["ports"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        error = fails(inventory, {}, tmp_path / "state")
+    finally:
+        listener.kill()
+        listener.wait()
+    assert error.node == "node2"
+    assert f"port {NETWORK}12:16020, but process {listener.pid} (python3) uses it" in error.what

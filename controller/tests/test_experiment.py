@@ -1,0 +1,91 @@
+"""Bad input of every kind: one clear line, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.errors import ConfigError
+from controller.experiment import load_experiment, preset_names
+
+GOOD = """
+name: mine
+database: {name: hbase}
+workloads: [{name: w, workload: messenger}]
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_is_valid(preset: str) -> None:
+    assert load_experiment(preset, [])[0].name == preset
+
+
+def test_defaults_and_settings(tmp_path: Path) -> None:
+    settings = ["seed=7", "workloads.w.run.threads=64", "hbase.storage=local", "workloads.w.properties.table=t"]
+    experiment, text = load_experiment(write(tmp_path, GOOD), settings)
+    assert experiment.seed == 7
+    assert experiment.workloads[0].run is not None
+    assert experiment.workloads[0].run.threads == 64
+    assert experiment.workloads[0].properties["table"] == "t"
+    assert experiment.database.settings == {"hbase.storage": "local"}
+    (tmp_path / "again.yaml").write_text(text)
+    assert load_experiment(str(tmp_path / "again.yaml"), [])[0] == experiment, "what is kept is what was run"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD + "sead: 1", "unknown key 'sead' (did you mean 'seed'?)"),
+        (GOOD.replace("workload: messenger", "workload: m, run: {thread: 3}"), "(did you mean 'threads'?)"),
+        (GOOD.replace("workload: messenger", "workload: m, run: {threads: -3}"), "greater than or equal to 1, got -3"),
+        (GOOD.replace("name: mine\n", ""), "missing key 'name'"),
+        (GOOD.replace("hbase", "hbse"), "got 'hbse'"),
+        (GOOD.replace("[{", "[{name: w, workload: a}, {"), "the name 'w' is used twice"),
+        ("- 1", "an experiment is a mapping"),
+        ("a: [", "not YAML"),
+        ("", "an experiment is a mapping"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_experiment(write(tmp_path, text), [])
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["seed", "=3", "workloads.x.run.threads=1", "name.a=1", "workloads.w=3", "seed=["])
+def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(ConfigError, match="--set"):
+        load_experiment(write(tmp_path, GOOD), [setting])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["plan", "demoo"], 2, "did you mean 'demo'"),
+        (["plan", "nowhere.yaml"], 2, "no experiment file"),
+        (["plan", "demo", "--set", "sead=1"], 2, "'sead'"),
+        (["plan", "demo", "--set", "hbase.storrage=x"], 2, "hbase.storage"),
+        (["plan", "demo", "--set", "workloads.content.properties.recordcount=-1"], 2, "is negative"),
+        (["plan", "demo", "-i", "nowhere"], 2, "no inventory"),
+        (["run", "demo", "--repeat", "0", "--dry-run"], 2, "--repeat"),
+        (["run", "demo", "--tag", "x", "--dry-run"], 2, "--tag"),
+        (["run", "demo", "--fail-on", "fast", "--dry-run"], 2, "--fail-on"),
+        (["show", "--output", "/nowhere"], 2, "there is no run"),
+        (["show", "20200101T000000Z-0000", "--output", "/nowhere"], 2, "no run"),
+    ],
+)
+def test_the_command_line_refuses(arguments: list[str], code: int, words: str) -> None:
+    command = [sys.executable, "-m", "controller.cli", *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout) == (code, "")
+    assert words in answer.stderr
+    assert "Traceback" not in answer.stderr

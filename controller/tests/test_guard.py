@@ -1,0 +1,69 @@
+"""The guard against a controller that ends in each possible way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+
+def run(body: str) -> subprocess.CompletedProcess[str]:
+    """Runs `guarded(work, recover)` in a process of its own; ``body`` is the work's."""
+    return subprocess.run([sys.executable, "-c", program(body)], capture_output=True, text=True, check=False)
+
+
+def program(body: str) -> str:
+    head = """
+        import os, signal, sys, time
+        from pathlib import Path
+        from controller.guard import guarded
+        def recover(folder, why):
+            print("recovered", folder, why, flush=True)
+            return 4
+        def work(announce):
+    """
+    return textwrap.dedent(head) + textwrap.indent(textwrap.dedent(body), "    ") + "\nsys.exit(guarded(work, recover))"
+
+
+def test_the_exit_code_is_the_works() -> None:
+    assert run("announce(Path('/run')); return 5").returncode == 5
+
+
+def test_a_killed_controller_is_recovered() -> None:
+    answer = run("announce(Path('/run')); os.kill(os.getpid(), signal.SIGKILL)")
+    assert (answer.returncode, answer.stdout) == (4, "recovered /run the controller was killed (SIGKILL)\n")
+
+
+def test_killed_before_there_was_a_run() -> None:
+    answer = run("os.kill(os.getpid(), signal.SIGKILL)")
+    assert (answer.returncode, answer.stdout) == (4, "recovered None the controller was killed (SIGKILL)\n")
+
+
+def test_a_crash_is_an_exit_code_too() -> None:
+    answer = run("raise ValueError('a defect')")
+    assert answer.returncode == 4
+    assert "a defect" in answer.stderr
+
+
+def test_a_killed_guard_ends_its_controller(tmp_path: Path) -> None:
+    body = f"""
+        signal.signal(signal.SIGTERM, lambda *_: (Path({str(tmp_path / "ended")!r}).touch(), os._exit(0)))
+        Path({str(tmp_path / "started")!r}).write_text(str(os.getpid()))
+        time.sleep(60)
+    """
+    guard = subprocess.Popen([sys.executable, "-c", program(body)])
+    await_file(tmp_path / "started")
+    os.kill(guard.pid, signal.SIGKILL)
+    guard.wait(10)
+    assert await_file(tmp_path / "ended")
+
+
+def await_file(path: Path) -> bool:
+    end = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return path.exists()

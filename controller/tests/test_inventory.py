@@ -1,0 +1,89 @@
+"""The inventory as Ansible reads it, or one clear ConfigError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.errors import ConfigError
+from controller.inventory import load_inventory
+
+LOCAL = Path(__file__).resolve().parents[2] / "inventories" / "local"
+GROUPS = """
+all:
+  children:
+    hbase_master: {{hosts: {{m: {{strata_address: {master}}}}}}}
+    hbase_regionserver: {{hosts: {{n1: {{strata_address: {first}}}, n2: {{strata_address: {second}}}}}}}
+    clients: {{hosts: {{c1: {{strata_address: 127.0.0.9}}}}}}
+"""
+
+
+def write(
+    folder: Path, master: str = "127.0.0.1", first: str = "127.0.0.2", second: str = "127.0.0.3"
+) -> Path:
+    path = folder / "hosts.yml"
+    path.write_text(GROUPS.format(master=master, first=first, second=second), encoding="utf-8")
+    return path
+
+
+def test_the_local_inventory() -> None:
+    inventory = load_inventory(LOCAL)
+    assert inventory.master.name == "master"
+    assert [node.name for node in inventory.database_nodes] == ["node1", "node2", "node3"]
+    assert [node.address for node in inventory.clients] == ["127.0.0.21", "127.0.0.22"]
+    assert [node.name for node in inventory.in_group("agents")] == [
+        "node1",
+        "node2",
+        "node3",
+        "client1",
+        "client2",
+    ]
+    assert all(node.is_local for node in inventory.nodes)
+    assert inventory.node("node2").variables["hdfs_replication"] == 2
+
+
+def test_order_is_the_inventorys(tmp_path: Path) -> None:
+    assert [node.name for node in load_inventory(write(tmp_path)).nodes] == ["m", "n1", "n2", "c1"]
+
+
+def test_a_stranger_is_no_node(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no node 'n9'"):
+        load_inventory(write(tmp_path)).node("n9")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [
+        ({"first": "somewhere"}, "n1: .*'somewhere' is not an IP address"),
+        ({"second": "127.0.0.2"}, "n2: .*127.0.0.2 is also the address of n1"),
+        ({"master": "null"}, "m: .*strata_address is missing"),
+    ],
+)
+def test_bad_addresses(tmp_path: Path, addresses: dict[str, str], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        load_inventory(write(tmp_path, **addresses))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "cannot be read|is missing or empty"),
+        (
+            "all: {children: {hbase_master: {hosts: {m: {strata_address: 127.0.0.1}}}}}",
+            "hbase_regionserver is missing",
+        ),
+        ("all: [this is\n no: inventory", "cannot be read"),
+        ("- a\n- b\n", "cannot be read"),
+    ],
+)
+def test_what_is_no_inventory(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=expected):
+        load_inventory(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no inventory at"):
+        load_inventory(tmp_path / "nowhere")

@@ -1,0 +1,67 @@
+"""Fixtures: the built tracer and a disk of our own; all is taken away again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.tracing import TRACER
+
+DISK_BYTES = 256 << 20
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    """Built when a source is newer; make does nothing otherwise."""
+    built = subprocess.run(
+        ["make", "-s", "-C", str(TRACER.parents[1])], check=False, capture_output=True, text=True
+    )
+    if built.returncode != 0 and not TRACER.exists():
+        pytest.skip(f"cannot build the tracer: {built.stderr.strip().splitlines()[-1:]}")
+    assert built.returncode == 0, built.stderr
+    return TRACER
+
+
+@pytest.fixture(scope="session")
+def can_trace(binary: Path) -> None:
+    check = json.loads(
+        subprocess.run([str(binary), "--check"], check=False, capture_output=True, text=True).stdout
+    )
+    if not check["can_trace"]:
+        pytest.skip(f"cannot trace here: {check['reason']}")
+
+
+@pytest.fixture
+def disk(can_trace: None, tmp_path: Path) -> Iterator[str]:
+    """The name of an empty loop device."""
+    image = tmp_path / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    made = subprocess.run(
+        ["losetup", "--show", "-f", str(image)], check=False, capture_output=True, text=True
+    )
+    if made.returncode != 0:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    try:
+        yield Path(device).name
+    finally:
+        subprocess.run(["losetup", "-d", device], check=True)
+        image.unlink()
+
+
+@pytest.fixture
+def mounted(disk: str, tmp_path: Path) -> Iterator[Path]:
+    """A directory on ext4 on our own disk."""
+    directory = tmp_path / "mounted"
+    directory.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", f"/dev/{disk}"], check=True)
+    subprocess.run(["mount", f"/dev/{disk}", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)

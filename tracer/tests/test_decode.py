@@ -1,0 +1,301 @@
+"""The decoder against files built with struct."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tracer import decode
+from tracer.tests.tracing import EMPTY, RECORD, Record
+
+HEADER: dict[str, Any] = {
+    "record_bytes": RECORD.size,
+    "anchor_unix_ns": 1_700_000_000_000_000_000,
+    "anchor_mono_ns": 5_000_000_000,
+    "started_mono_ns": 6_000_000_000,
+    "kernel": "6.18.0",
+    "tracing_mode": "block",
+    "devices": {"7:0": "loop0", "254:0": "vda"},
+}
+STARTED_UNIX_NS = 1_700_000_001_000_000_000
+LOOP0 = 7 << 20
+
+PLAIN = Record(
+    start_ns=6_000_001_500,
+    vfs_ns=1000,
+    block_ns=200,
+    driver_ns=EMPTY,
+    device_ns=30,
+    scheduler_ns=EMPTY,
+    sector=2048,
+    cgroup_id=17,
+    inode=4711,
+    size_bytes=4096,
+    device=LOOP0,
+    pid=100,
+    tid=101,
+    comm=b"java\0".ljust(16, b"\0"),
+    mode=1,
+    origin=1,
+    flags=3,
+    status=0,
+    bios=1,
+    requeues=0,
+)
+
+
+def file_of(records: list[Record], header: dict[str, Any] = HEADER, header_bytes: int = 1024) -> bytes:
+    text = json.dumps(header).encode()
+    start = b"STRATAIO" + struct.pack("<II", 1, header_bytes) + text
+    assert len(start) <= header_bytes
+    return start.ljust(header_bytes) + b"".join(record.pack() for record in records)
+
+
+def table_of(tmp_path: Path, records: list[Record], **options: Any) -> pa.Table:
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of(records))
+    return decode.read_table(path, **options)
+
+
+def test_the_dtype_is_the_layout_of_the_header_file() -> None:
+    assert decode.RECORD.itemsize == RECORD.size == 112
+    assert list(decode.RECORD.names or ()) == list(vars(PLAIN))
+    header = Path(decode.__file__).with_name("bpf").joinpath("iotrace.h").read_text()
+    documented = {name: int(at) for name, at in re.findall(r"(\w+)(?:\[\w+\])?;\s+/\* +(\d+)", header)}
+    assert documented == {name: field[1] for name, field in (decode.RECORD.fields or {}).items()}
+
+
+def test_one_row(tmp_path: Path) -> None:
+    table = table_of(tmp_path, [PLAIN], node="node1")
+    assert table.schema == decode.SCHEMA
+    assert table.to_pylist() == [
+        {
+            "t_us": 1.5,
+            "t_unix_ns": STARTED_UNIX_NS + 1500,
+            "node": "node1",
+            "device": "loop0",
+            "sector": 2048,
+            "mode": "W",
+            "sync": True,
+            "size_bytes": 4096,
+            "total_ns": 1230,
+            "vfs_ns": 1000,
+            "block_ns": 200,
+            "driver_ns": None,
+            "device_ns": 30,
+            "origin": "syscall",
+            "pid": 100,
+            "comm": "java",
+            "cgroup_id": 17,
+            "inode": 4711,
+            "path": None,
+            "component": None,
+            "tracing_mode": "block",
+        }
+    ]
+
+
+def test_what_is_unknown_is_empty_never_zero(tmp_path: Path) -> None:
+    flush = replace(
+        PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, flags=0, mode=3, size_bytes=0, inode=0, pid=0, comm=bytes(16)
+    )
+    (row,) = table_of(tmp_path, [flush]).to_pylist()
+    for name in ("vfs_ns", "block_ns", "driver_ns", "pid", "comm", "cgroup_id", "inode", "node"):
+        assert row[name] is None
+    assert row["total_ns"] == row["device_ns"] == 30
+    assert row["size_bytes"] == 0
+    (row,) = table_of(tmp_path, [replace(flush, device_ns=EMPTY)]).to_pylist()
+    assert row["total_ns"] is None
+
+
+def test_zero_is_a_duration(tmp_path: Path) -> None:
+    (row,) = table_of(tmp_path, [replace(PLAIN, vfs_ns=0)]).to_pylist()
+    assert row["vfs_ns"] == 0
+
+
+def test_start_and_offset(tmp_path: Path) -> None:
+    (row,) = table_of(
+        tmp_path, [PLAIN], start_unix_ns=STARTED_UNIX_NS - 1_000_000, offset_ns=-500
+    ).to_pylist()
+    assert row["t_unix_ns"] == STARTED_UNIX_NS + 1000
+    assert row["t_us"] == 1001.0
+    (row,) = table_of(tmp_path, [PLAIN], offset_ns=12345).to_pylist()
+    assert row["t_us"] == 1.5, "the default start is corrected like the times"
+
+
+def test_a_disk_that_the_header_does_not_name(tmp_path: Path) -> None:
+    (row,) = table_of(tmp_path, [replace(PLAIN, device=259 << 20 | 70_000)]).to_pylist()
+    assert row["device"] == "259:70000"
+
+
+def test_codes_of_a_later_version_have_no_value(tmp_path: Path) -> None:
+    (row,) = table_of(tmp_path, [replace(PLAIN, mode=200, origin=99)]).to_pylist()
+    assert (row["mode"], row["origin"]) == (None, None)
+
+
+def test_blocks_join_seamlessly(tmp_path: Path) -> None:
+    count = 2 * decode.BLOCK_RECORDS + 1
+    comm = [f"thread-{i % 7}".encode().ljust(16, b"\0") for i in range(count)]
+    records = [replace(PLAIN, sector=i, comm=comm[i]) for i in range(count)]
+    table = table_of(tmp_path, records)
+    assert table["sector"].to_pylist() == list(range(count))
+    assert table["comm"].cast(pa.string()).to_pylist() == [f"thread-{i % 7}" for i in range(count)]
+
+
+durations = st.one_of(st.just(EMPTY), st.integers(0, 2**62 // 8))
+records = st.builds(
+    Record,
+    start_ns=st.integers(0, 2**61),
+    vfs_ns=durations,
+    block_ns=durations,
+    driver_ns=durations,
+    device_ns=durations,
+    scheduler_ns=durations,
+    sector=st.integers(0, 2**50),
+    cgroup_id=st.integers(0, 2**63 - 1),
+    inode=st.integers(0, 2**63 - 1),
+    size_bytes=st.integers(0, 2**32 - 1),
+    device=st.integers(0, 2**32 - 1),
+    pid=st.integers(0, 2**32 - 1),
+    tid=st.integers(0, 2**32 - 1),
+    comm=st.binary(min_size=16, max_size=16),
+    mode=st.integers(0, 3),
+    origin=st.integers(0, 4),
+    flags=st.integers(0, 255),
+    status=st.integers(0, 255),
+    bios=st.integers(0, 65535),
+    requeues=st.integers(0, 65535),
+)
+anywhere = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+)
+
+
+def or_none(value: int) -> int | None:
+    return None if value == EMPTY else value
+
+
+def expected(record: Record) -> dict[str, Any]:
+    layers = [record.vfs_ns, record.block_ns, record.driver_ns, record.device_ns]
+    present = [value for value in layers if value != EMPTY]
+    owned = bool(record.flags & 2)
+    numbers = f"{record.device >> 20}:{record.device & 0xFFFFF}"
+    return {
+        "t_unix_ns": record.start_ns + HEADER["anchor_unix_ns"] - HEADER["anchor_mono_ns"],
+        "device": HEADER["devices"].get(numbers, numbers),
+        "sector": record.sector,
+        "mode": "RWDF"[record.mode],
+        "sync": bool(record.flags & 1),
+        "size_bytes": record.size_bytes,
+        "total_ns": sum(present) if present else None,
+        "vfs_ns": or_none(record.vfs_ns),
+        "block_ns": or_none(record.block_ns),
+        "driver_ns": or_none(record.driver_ns),
+        "device_ns": or_none(record.device_ns),
+        "origin": ["other", "syscall", "writeback", "journal", "io_uring"][record.origin],
+        "pid": record.pid if owned else None,
+        "comm": record.comm.partition(b"\0")[0].decode("utf-8", "replace") if owned else None,
+        "cgroup_id": record.cgroup_id if owned else None,
+        "inode": record.inode or None,
+    }
+
+
+@anywhere
+@given(st.lists(records, max_size=20))
+def test_every_record_comes_back(tmp_path: Path, written: list[Record]) -> None:
+    rows = table_of(tmp_path, written).to_pylist()
+    names = expected(PLAIN)
+    assert [{name: row[name] for name in names} for row in rows] == [expected(r) for r in written]
+
+
+@anywhere
+@given(st.lists(records, max_size=5), st.data())
+def test_csv_and_parquet_say_the_same(tmp_path: Path, written: list[Record], data: st.DataObject) -> None:
+    table = table_of(tmp_path, written)
+    csv_path, parquet_path = tmp_path / "io.csv", tmp_path / "io.parquet"
+    assert (
+        decode.main([str(tmp_path / "io.bin"), "--csv", str(csv_path), "--parquet", str(parquet_path)]) == 0
+    )
+    assert pa_parquet.read_table(parquet_path).to_pylist() == table.to_pylist()
+    with csv_path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(written)
+    for row, wanted in zip(rows, table.to_pylist(), strict=True):
+        for name in ("total_ns", "vfs_ns", "device_ns", "t_unix_ns", "comm", "pid"):
+            assert row[name] == ("" if wanted[name] is None else str(wanted[name]))
+
+
+def test_truncation_at_every_byte(tmp_path: Path) -> None:
+    content = file_of([PLAIN] * 3)
+    path = tmp_path / "io.bin"
+    for end in range(len(content) + 1):
+        path.write_bytes(content[:end])
+        if end < 1024:
+            with pytest.raises(decode.TraceFileError):
+                decode.read_table(path)
+        else:
+            assert decode.read_table(path).num_rows == (end - 1024) // RECORD.size
+
+
+def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
+    return lambda _: file_of([PLAIN], {**HEADER, key: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: b"STRATAOP" + content[8:], "not a trace"),
+        (lambda content: b"\x7fELF" + content[4:], "not a trace"),
+        (lambda content: content[:8] + struct.pack("<I", 2) + content[12:], "version 2"),
+        (lambda content: content[:12] + struct.pack("<I", 1000) + content[16:], "no multiple of 64"),
+        (lambda content: content[:12] + struct.pack("<I", 0) + content[16:], "no multiple of 64"),
+        (lambda content: content[:12] + struct.pack("<I", 1 << 31) + content[16:], "ends within"),
+        (lambda content: content[:16] + b"\xff" + content[17:], "not the expected JSON"),
+        (lambda content: content[:16] + b"[" * 900 + content[916:], "not the expected JSON"),
+        (lambda content: content[:16] + b"[1]".ljust(1008) + content[1024:], "not the expected JSON"),
+        (set_header("record_bytes", 96), "records of 96 bytes"),
+        (set_header("anchor_unix_ns", "soon"), "not the expected JSON"),
+        (set_header("anchor_mono_ns", 1 << 70), "not the expected JSON"),
+        (set_header("devices", ["loop0"]), "not the expected JSON"),
+        (lambda _: file_of([], {k: v for k, v in HEADER.items() if k != "devices"}), "without 'devices'"),
+    ],
+)
+def test_a_file_that_is_no_trace(
+    change: Callable[[bytes], bytes], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "io.bin"
+    path.write_bytes(change(file_of([PLAIN])))
+    assert decode.main([str(path)]) == 5
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+
+
+@anywhere
+@given(st.integers(0, 1023), st.integers(0, 255))
+def test_any_damaged_byte_of_the_header_is_read_or_refused(tmp_path: Path, where: int, value: int) -> None:
+    content = bytearray(file_of([PLAIN]))
+    content[where] = value
+    path = tmp_path / "io.bin"
+    path.write_bytes(content)
+    assert decode.main([str(path)]) in (0, 5)
+
+
+def test_exit_codes_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert decode.main([str(tmp_path / "missing.bin")]) == 5
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of([PLAIN]))
+    assert decode.main([str(path), "--csv", str(tmp_path / "missing" / "io.csv")]) == 4
+    assert capsys.readouterr().err.count("\n") == 2

@@ -1,0 +1,183 @@
+"""Starting, stopping and failing of the tracer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.tracing import RECORD, fio, read_records, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+
+def run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(binary), *arguments], check=False, capture_output=True, text=True, timeout=30)
+
+
+def assert_one_clear_line(text: str) -> None:
+    assert text.startswith("strata-iotrace: ")
+    assert text.count("\n") == 1
+    assert text.count(": ") >= 3, "what: why: what to do"
+
+
+def test_unknown_device_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
+    for name in ("nosuchdisk", "/dev/nosuchdisk", "999:1", "/dev/null", "../loop0", ""):
+        result = run(binary, "--output", str(tmp_path / "io.bin"), "--device", name)
+        assert result.returncode == 2
+        assert_one_clear_line(result.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--nonsense",),
+        ("--output", "x", "extra"),
+        ("--output", "x", "--pid", "zero"),
+        ("--output", "x", "--duration", "-1"),
+        ("--output", "x", "--duration", "nan"),
+    ],
+)
+def test_wrong_arguments(binary: Path, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    result = subprocess.run(
+        [str(binary), *arguments], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert result.returncode == 2
+    assert result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_without_rights_answers_in_json(binary: Path) -> None:
+    result = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(binary), "--check"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if "Permission denied" in result.stderr or "failed to execute" in result.stderr:
+        pytest.skip("the build directory is closed to other users")
+    assert result.returncode == 3
+    answer = json.loads(result.stdout)
+    assert answer["can_trace"] is False
+    assert "root" in answer["reason"]
+    assert set(answer["layers_missing"]) == {"vfs", "block", "driver", "device"}
+
+
+def test_check_names_the_layers(binary: Path, can_trace: None) -> None:
+    result = run(binary, "--check")
+    assert result.returncode == 0
+    answer = json.loads(result.stdout)
+    assert answer["layers"] == ["vfs", "block", "device"]
+    assert list(answer["layers_missing"]) == ["driver"]
+
+
+def test_stops_by_itself_after_its_duration(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk, "--duration", "0.5") as trace:
+        assert trace.process.wait(10) == 0
+    status = trace.status()
+    assert status["state"] == "stopped"
+    assert 0.5e9 <= status["stopped_mono_ns"] - status["started_mono_ns"] < 1.5e9
+
+
+def test_status_is_renewed_while_running(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        assert trace.status()["state"] == "running"
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
+        time.sleep(1.3)
+        assert trace.device(disk)["emitted"] >= 100
+        assert len(trace.records()) >= 100
+        assert trace.device(disk)["diskstats_after"] is None
+        assert trace.stop(signal.SIGINT) == 0
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_one_output_has_one_tracer(binary: Path, disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
+        second = run(binary, "--output", str(tmp_path / "io.bin"), "--device", disk)
+        assert second.returncode == 4
+        assert_one_clear_line(second.stderr)
+        assert trace.stop() == 0
+    assert len(trace.records()) == trace.device(disk)["emitted"] >= 100
+
+
+def program_ids() -> set[int]:
+    listing = subprocess.run(["bpftool", "prog", "show", "-j"], capture_output=True, text=True, check=True)
+    return {program["id"] for program in json.loads(listing.stdout)}
+
+
+def test_a_killed_tracer_leaves_no_program_behind(disk: str, tmp_path: Path) -> None:
+    before = program_ids()
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        loaded = program_ids() - before
+        assert len(loaded) >= 8
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
+        time.sleep(1.3)
+        assert trace.stop(signal.SIGKILL) == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while loaded & program_ids() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not loaded & program_ids()
+    assert len(read_records(tmp_path / "io.bin")) >= 100, "what was flushed stays"
+
+
+@pytest.fixture
+def small_file_system(can_trace: None, tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: Path) -> None:
+    with tracing(small_file_system / "io.bin", "--device", disk) as trace:
+        fio(
+            f"--filename=/dev/{disk}",
+            "--rw=randread",
+            "--bs=4k",
+            "--direct=1",
+            "--ioengine=libaio",
+            "--iodepth=16",
+            "--number_ios=6000",
+        )
+        assert trace.process.wait(10) == 4
+    status, device = trace.status(), trace.device(disk)
+    assert status["state"] == "failed"
+    assert "No space" in status["reason"]
+    records = trace.records()
+    assert 0 < len(records) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+    header_bytes = int.from_bytes(trace.output.read_bytes()[12:16], "little")
+    assert (trace.output.stat().st_size - header_bytes) % RECORD.size == 0
+
+
+def test_output_in_a_directory_that_is_not_there(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    result = run(binary, "--output", str(tmp_path / "missing" / "io.bin"))
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+
+
+def test_a_disk_without_requests_is_refused(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    handing_on = [p.name for p in Path("/sys/block").iterdir() if not (p / "mq").exists()]
+    if not handing_on:
+        pytest.skip("all disks here take requests")
+    result = run(binary, "--output", str(tmp_path / "io.bin"), "--device", handing_on[0])
+    assert result.returncode == 3
+    assert_one_clear_line(result.stderr)
+
+
+def test_a_directory_that_is_no_cgroup_is_refused(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    result = run(binary, "--output", str(tmp_path / "io.bin"), "--cgroup", str(tmp_path))
+    assert result.returncode == 2
+    assert_one_clear_line(result.stderr)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.HdrHistogram.EncodableHistogram;
+import org.HdrHistogram.Histogram;
+import org.HdrHistogram.HistogramLogReader;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.stratabench.ycsb.workload.KeyNames;
+
+/** What a run leaves behind agrees with itself and with what was asked for. */
+class ClientResultsTest {
+  private static final long SECOND = 1_000_000_000L;
+
+  @TempDir
+  private Path output;
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 3, 7, 64})
+  void summaryHistogramsAndLogAgreeAndTheMixIsExact(int threads) throws IOException {
+    ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=1000 -p operationcount=10007 -p operation.mix=exact"
+        + " -p readproportion=0.6 -p updateproportion=0 -p insertproportion=0.34 -p deleteproportion=0.06"
+        + " -p requestdistribution=latest -p warmup.operations=500 -p noop.fail.every=50 -p error.bound=0.1 -threads " + threads);
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject operations = ClientProcess.summary(output).getAsJsonObject("operations");
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    // 10007 * (0.6, 0.34, 0.06) = (6004.2, 3402.38, 600.42); the one left over goes to the largest remainder
+    int[] expected = {6004, 3402, 601};
+    String[] names = {"READ", "INSERT", "DELETE"};
+    for (int i = 0; i < names.length; i++) {
+      JsonObject operation = operations.getAsJsonObject(names[i]);
+      assertEquals(expected[i], operation.get("count").getAsLong());
+      assertEquals(expected[i], log.count(names[i]));
+      assertEquals(expected[i] - operation.get("failed").getAsLong(), histogramCount(names[i]));
+      assertEquals(operation.get("failed").getAsLong(), histogramCount(names[i] + "-FAILED"));
+      assertTrue(client.out().contains("[" + names[i] + "], Operations, " + histogramCount(names[i])));
+    }
+    assertEquals(3, operations.size());
+    assertEquals(10007, log.rows().size());
+    assertEquals(threads, log.rows().stream().map(OperationLogFile.Row::thread).distinct().count());
+    assertTrue(log.rows().stream().allMatch(row -> row.delayNs() == -1));
+    assertFalse(Files.exists(output.resolve("Intended-READ.hdr")));
+  }
+
+  private long histogramCount(String name) throws IOException {
+    long count = 0;
+    try (HistogramLogReader reader = new HistogramLogReader(output.resolve(name + ".hdr").toFile())) {
+      for (EncodableHistogram next = reader.nextIntervalHistogram(); next != null; next = reader.nextIntervalHistogram()) {
+        count += ((Histogram) next).getTotalCount();
+      }
+    }
+    return count;
+  }
+
+  @Test
+  void intervalsAreWholeSecondsFromTheStartAndHoldTheLogsOperations() throws IOException {
+    ClientProcess client =
+        ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=250 -p readproportion=1 -p updateproportion=0 -target 100");
+    assertEquals(ExitCode.OK, client.code());
+    double start = ClientProcess.summary(output).get("start_unix_ns").getAsLong() / 1e9;
+    try (HistogramLogReader reader = new HistogramLogReader(output.resolve("READ.hdr").toFile())) {
+      for (int second = 0; second < 3; second++) {
+        Histogram interval = (Histogram) reader.nextIntervalHistogram();
+        assertEquals(start + second, interval.getStartTimeStamp() / 1e3, 0.002);
+        assertEquals(second < 2 ? 100 : 50, interval.getTotalCount(), 12);
+      }
+      assertEquals(null, reader.nextIntervalHistogram());
+    }
+    assertEquals(250, histogramCount("Intended-READ"));
+  }
+
+  @Test
+  void theRunStartsAtTheInstantGivenAndNotBefore() {
+    long startAt = System.currentTimeMillis() * 1_000_000 + SECOND;
+    ClientProcess client =
+        ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=100 -threads 4 -start-at " + startAt);
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    assertEquals(startAt, ClientProcess.summary(output).get("start_unix_ns").getAsLong());
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    long first = log.rows().stream().mapToLong(row -> log.toUnix(row.startNs())).min().orElseThrow();
+    assertTrue(first >= startAt && first < startAt + SECOND / 2, "first operation " + (first - startAt) + " ns after the start");
+  }
+
+  @Test
+  void aWarmupByTimeMovesTheMeasuredWindowAndAppearsNowhere() {
+    long startAt = System.currentTimeMillis() * 1_000_000 + SECOND / 2;
+    ClientProcess client = ClientProcess.run(output,
+        "run noop -p recordcount=10 -p operationcount=100 -p warmup.seconds=1.5 -threads 2 -target 1000 -start-at " + startAt);
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject summary = ClientProcess.summary(output);
+    assertEquals(startAt + 3 * SECOND / 2, summary.get("start_unix_ns").getAsLong());
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    assertEquals(100, log.rows().size());
+    assertTrue(log.rows().stream().allMatch(row -> log.toUnix(row.startNs()) >= startAt + 3 * SECOND / 2));
+    // 100 operations at 1000 a second: the last one is due 99 ms after the window's start
+    assertTrue(summary.get("measured_ns").getAsLong() >= 99_000_000L);
+    assertTrue(summary.get("measured_ns").getAsLong() < SECOND);
+  }
+
+  @Test
+  void aStallShowsInFullInTheIntendedLatency() {
+    ClientProcess client = ClientProcess.run(output,
+        "run noop -p recordcount=10 -p operationcount=2500 -target 1000 -p noop.stall.ms=500 -p noop.stall.at.ms=1000"
+            + " -p readproportion=1 -p updateproportion=0");
+    assertEquals(ExitCode.OK, client.code());
+    JsonObject read = ClientProcess.summary(output).getAsJsonObject("operations").getAsJsonObject("READ");
+    // operations due in the stall wait 500, 499, ... 1 ms; the 25 longest of 2500 are above 475 ms
+    assertEquals(475e6, read.getAsJsonObject("intended_ns").get("p99").getAsDouble(), 0.05 * 475e6);
+    // one thread: a single operation sees the stall itself
+    assertTrue(read.getAsJsonObject("latency_ns").get("p99").getAsDouble() < 50e6);
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    long delayed = log.rows().stream().filter(row -> row.delayNs() > 250_000_000L).count();
+    assertEquals(250, delayed, 25);
+  }
+
+  @Test
+  void shardsLoadDisjointKeysThatTogetherAreAll() {
+    Set<Integer> hashes = new HashSet<>();
+    for (int shard = 0; shard < 3; shard++) {
+      Path own = output.resolve("shard" + shard);
+      assertEquals(ExitCode.OK, ClientProcess.run(own, "load noop -p recordcount=1000 -threads 4 -shard " + shard + "/3").code());
+      OperationLogFile log = OperationLogFile.read(own.resolve("ops.bin"));
+      JsonObject summary = ClientProcess.summary(own);
+      assertEquals(1000 * shard / 3, summary.get("key_start").getAsInt());
+      assertEquals(1000 * (shard + 1) / 3, summary.get("key_end").getAsInt());
+      log.rows().forEach(row -> assertTrue(hashes.add(row.keyHash())));
+    }
+    KeyNames names = new KeyNames(true, 1);
+    assertEquals(IntStream.range(0, 1000).map(i -> KeyNames.foldedHash(names.name(i))).boxed().collect(Collectors.toSet()), hashes);
+  }
+
+  @Test
+  void equalSeedsGiveEqualRequests() {
+    String commandLine = "run noop -p recordcount=1000 -p operationcount=2000 -p requestdistribution=zipfian -threads 2 -p seed=";
+    assertEquals(requests("a", commandLine + 5), requests("b", commandLine + 5));
+    assertFalse(requests("c", commandLine + 5).equals(requests("d", commandLine + 6)));
+  }
+
+  private String requests(String folder, String commandLine) {
+    Path own = output.resolve(folder);
+    assertEquals(ExitCode.OK, ClientProcess.run(own, commandLine).code());
+    OperationLogFile log = OperationLogFile.read(own.resolve("ops.bin"));
+    StringBuilder requests = new StringBuilder();
+    for (int thread = 0; thread < 2; thread++) {
+      for (OperationLogFile.Row row : log.rows()) {
+        if (row.thread() == thread) {
+          requests.append(row.operation()).append(row.keyHash()).append(' ');
+        }
+      }
+    }
+    return requests.toString();
+  }
+
+  @Test
+  void secretsAreMaskedEverywhere() throws IOException {
+    ClientProcess client = ClientProcess.run(output,
+        "run noop -s -p recordcount=10 -p operationcount=10 -p db.passwd=hush -p my.secret=hush -p auth.token=hush -p user=name");
+    String everything = client.out() + client.err() + Files.readString(output.resolve("summary.json"));
+    assertFalse(everything.contains("hush"));
+    assertEquals("name", ClientProcess.summary(output).getAsJsonObject("properties").get("user").getAsString());
+  }
+
+  @Test
+  void statusLinesAreJsonInTheOrderOfTheRun() {
+    ClientProcess client =
+        ClientProcess.run("run noop -status-json -p recordcount=10 -p operationcount=150 -target 100 -p warmup.operations=20");
+    String states = Arrays.stream(client.err().split("\n"))
+        .map(line -> com.google.gson.JsonParser.parseString(line).getAsJsonObject().get("state").getAsString())
+        .distinct().collect(Collectors.joining(" "));
+    assertEquals("connecting ready warmup measuring done", states);
+  }
+
+  @Test
+  void resultsOfAnEarlierRunDoNotStay() throws IOException {
+    Files.writeString(output.resolve("SCAN.hdr"), "old");
+    assertEquals(ExitCode.OK, ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=10").code());
+    assertFalse(Files.exists(output.resolve("SCAN.hdr")));
+  }
+
+  @Test
+  void moreThreadsThanOperationsAndSlowTargetsWork() {
+    ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=3 -threads 8 -target 4");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    // the third operation is due half a second after the first, whatever the number of threads
+    long measured = ClientProcess.summary(output).get("measured_ns").getAsLong();
+    assertEquals(0.5e9, measured, 0.1e9);
+  }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Every way to end has its code, one clear line, and what was measured until then. */
+class ExitCodeTest {
+  private static final String SMALL = " -p recordcount=100 -p operationcount=1000 ";
+
+  @TempDir
+  private Path output;
+
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', value = {
+      "run noop -p recordcount=ten -p operationcount=1 | recordcount=ten",
+      "run noop -p recordcount=-5 -p operationcount=1 | recordcount=-5",
+      "run noop -p recordcount=5 -p operationcount=1e3 | operationcount=1e3",
+      "run noop -p operationcount=5 | recordcount=0",
+      "run noop -p recordcount=5 | operationcount",
+      "run noop -p recordcount=5 -p operationcount=5 -p readproportion=-0.1 | readproportion=-0.1",
+      "run noop -p recordcount=5 -p operationcount=5 -p readproportion=0 -p updateproportion=0 | readproportion=0",
+      "run noop -p recordcount=5 -p operationcount=5 -p readproportion=NaN | readproportion=NaN",
+      "run noop -p recordcount=5 -p operationcount=5 -p workload=com.example.Mine | workload=com.example.Mine",
+      "run noop -p recordcount=5 -p operationcount=5 -p requestdistribution=zipf | requestdistribution=zipf",
+      "run noop -p recordcount=5 -p operationcount=5 -p dataintegrity=true | dataintegrity=true",
+      "run noop -p recordcount=5 -p operationcount=5 -p operation.mix=precise | operation.mix=precise",
+      "run noop -p recordcount=5 -p operationcount=5 -threads 0 | threadcount=0",
+      "run noop -p recordcount=5 -p operationcount=5 -target fast | target=fast",
+      "run noop -p recordcount=5 -p operationcount=5 -p error.bound=2 | error.bound=2",
+      "run noop -p recordcount=5 -p operationcount=5 -p warmup.seconds=1 -p warmup.operations=1 | warmup",
+      "run noop -p recordcount=5 -p operationcount=5 -shard 3/3 | -shard 3/3",
+      "run noop -p recordcount=5 -p operationcount=5 -start-at soon | soon",
+      "run noop -p recordcount=5 -p operationcount=5 -p noop.stall.ms=x | noop.stall.ms=x",
+      "run noop -p recordcount | recordcount",
+      "run noop -P no/such/file | no/such/file",
+      "run noop -wrong | -wrong",
+      "run nosuchdb -s | nosuchdb",
+      "walk noop -s | walk",
+  })
+  void whatCannotBeUsedIsNamedInOneLine(String commandLine, String named) {
+    ClientProcess client = ClientProcess.run(commandLine);
+    assertEquals(ExitCode.USAGE, client.code(), client.err());
+    assertTrue(client.err().startsWith("error: ") && client.err().contains(named), client.err());
+    assertEquals(1, client.err().lines().count(), client.err());
+    assertEquals("", client.out());
+  }
+
+  @Test
+  void propertyFilesOfYcsbRunUnchanged() throws IOException {
+    Path file = Files.writeString(output.resolve("workload"), "recordcount=100\noperationcount=100\n"
+        + "workload=com.yahoo.ycsb.workloads.CoreWorkload\nscanproportion=0\nrequestdistribution=zipfian\n");
+    ClientProcess client = ClientProcess.run("run basic -s -P " + file + " -p operationcount=70");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    assertTrue(client.out().contains("[OVERALL], Throughput(ops/sec), "));
+    assertTrue(client.err().contains("operations 70"));
+  }
+
+  @Test
+  void noConnectionIsThree() {
+    ClientProcess client = ClientProcess.run(output, "run noop -threads 3 -p noop.fail.connect=true" + SMALL);
+    assertEquals(ExitCode.SETUP, client.code());
+    assertEquals("failed", ClientProcess.summary(output).get("status").getAsString());
+    assertTrue(ClientProcess.summary(output).get("start_unix_ns").isJsonNull());
+    assertTrue(client.err().contains("noop.fail.connect"));
+  }
+
+  @Test
+  void anOutputFolderThatCannotBeMadeIsThree() throws IOException {
+    Path file = Files.writeString(output.resolve("file"), "");
+    ClientProcess client = ClientProcess.run(file.resolve("below"), "run noop" + SMALL);
+    assertEquals(ExitCode.SETUP, client.code());
+    assertTrue(client.err().contains("below"), client.err());
+  }
+
+  @Test
+  void errorsAboveTheBoundAreFourAndEverythingIsKept() {
+    ClientProcess client = ClientProcess.run(output, "run noop -p noop.fail.every=10 -p error.bound=0.09" + SMALL);
+    assertEquals(ExitCode.ERRORS, client.code());
+    JsonObject summary = ClientProcess.summary(output);
+    assertEquals("failed", summary.get("status").getAsString());
+    assertTrue(summary.get("reason").getAsString().contains("100 of 1000"), summary.get("reason").getAsString());
+    long causes = summary.getAsJsonObject("operations").entrySet().stream()
+        .mapToLong(entry -> entry.getValue().getAsJsonObject().getAsJsonObject("errors").get("ERROR").getAsLong()).sum();
+    assertEquals(100, causes);
+  }
+
+  @Test
+  void errorsWithinTheBoundAreNone() {
+    assertEquals(ExitCode.OK, ClientProcess.run("run noop -p noop.fail.every=10 -p error.bound=0.1" + SMALL).code());
+  }
+
+  @Test
+  void aHopelessRunEndsEarly() {
+    long begin = System.nanoTime();
+    ClientProcess client =
+        ClientProcess.run(output, "run noop -p noop.fail.every=1 -p recordcount=100 -p operationcount=60000 -target 1000");
+    assertEquals(ExitCode.ERRORS, client.code());
+    assertTrue(System.nanoTime() - begin < 10_000_000_000L);
+    long logged = OperationLogFile.read(output.resolve("ops.bin")).rows().size();
+    assertTrue(logged > 500 && logged < 10_000, logged + " operations logged");
+  }
+
+  @Test
+  void endOfInputBeforeTheStartIsFive() {
+    ClientProcess client = ClientProcess.run(output, "run noop -start-at stdin" + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertEquals("aborted", ClientProcess.summary(output).get("status").getAsString());
+    assertTrue(client.err().contains("standard input"));
+  }
+
+  @Test
+  void aStartInstantOnInputIsHonouredAndItsEndAfterwardsIsNot() {
+    long startAt = System.currentTimeMillis() * 1_000_000 + 300_000_000L;
+    ClientProcess client = ClientProcess.run(new ByteArrayInputStream((startAt + "\n").getBytes(StandardCharsets.US_ASCII)),
+        "run noop -start-at stdin" + SMALL, List.of("-output", output.toString()));
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    assertEquals(startAt, ClientProcess.summary(output).get("start_unix_ns").getAsLong());
+  }
+
+  @Test
+  void nonsenseOnInputIsFive() {
+    ClientProcess client = ClientProcess.run(new ByteArrayInputStream("go!\n".getBytes(StandardCharsets.US_ASCII)),
+        "run noop -start-at stdin" + SMALL, List.of());
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertTrue(client.err().contains("go!"));
+  }
+
+  @Test
+  void aTimeLimitEndsTheRunInOrder() {
+    ClientProcess client =
+        ClientProcess.run(output, "run noop -target 100 -p recordcount=10 -p maxexecutiontime=1");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject summary = ClientProcess.summary(output);
+    assertTrue(summary.get("planned_operations").isJsonNull());
+    assertFalse(summary.get("measured_ns").getAsLong() > 1_200_000_000L);
+    assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size(), 10);
+  }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb.hbase2;
+
+import java.io.IOException;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.hbase.TableExistsException;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Admin;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.TableDescriptor;
+import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
+import org.apache.hadoop.hbase.io.compress.Compression;
+import org.apache.hadoop.hbase.util.Bytes;
+import org.stratabench.ycsb.Settings;
+import org.stratabench.ycsb.SetupException;
+
+/** Sees to it that the table is there before the first operation. */
+final class TableSetup {
+  private static final long AVAILABLE_WITHIN_NS = TimeUnit.MINUTES.toNanos(2);
+  private static final long POLL_MS = 100;
+
+  private final HBaseSettings settings;
+  private final TableName table;
+
+  TableSetup(HBaseSettings settings) {
+    this.settings = settings;
+    this.table = settings.table();
+  }
+
+  /** Creates the table when it is missing and may be created, and waits until all its regions are served. */
+  void ensure(Connection connection) throws SetupException {
+    try (Admin admin = connection.getAdmin()) {
+      if (!admin.tableExists(table)) {
+        create(admin);
+      }
+      checkFamily(admin.getDescriptor(table));
+      awaitAvailable(admin);
+    } catch (IOException e) {
+      throw new SetupException("cannot set up table " + table + ": " + Failures.describe(e), e);
+    }
+  }
+
+  private void create(Admin admin) throws IOException, SetupException {
+    if (!settings.createsTable()) {
+      throw new SetupException("table " + table + " does not exist; run the load phase first, with hbase.table.create=true");
+    }
+    TableDescriptor descriptor = descriptor();
+    List<String> splits = SplitPoints.from(settings.settings());
+    try {
+      if (splits.isEmpty()) {
+        admin.createTable(descriptor);
+      } else {
+        admin.createTable(descriptor, splits.stream().map(Bytes::toBytes).toArray(byte[][]::new));
+      }
+    } catch (TableExistsException e) {
+      // another shard was faster, with the same properties
+      return;
+    }
+  }
+
+  private TableDescriptor descriptor() {
+    Settings values = settings.settings();
+    ColumnFamilyDescriptorBuilder family = ColumnFamilyDescriptorBuilder.newBuilder(settings.family());
+    String compression = values.text("hbase.table.compression", "NONE");
+    try {
+      family.setCompressionType(Compression.Algorithm.valueOf(compression));
+    } catch (IllegalArgumentException e) {
+      throw Settings.refuse("hbase.table.compression", compression, "is no compression HBase knows");
+    }
+    int dfsReplication = (int) values.wholeNumber("hbase.table.dfs.replication", 0, 0, Short.MAX_VALUE);
+    if (dfsReplication > 0) {
+      family.setDFSReplication((short) dfsReplication);
+    }
+    return TableDescriptorBuilder.newBuilder(table)
+        .setRegionReplication((int) values.wholeNumber("hbase.table.replication", 1, 1, 100))
+        .setColumnFamily(family.build())
+        .build();
+  }
+
+  private void checkFamily(TableDescriptor descriptor) throws SetupException {
+    if (!descriptor.hasColumnFamily(settings.family())) {
+      throw new SetupException("table " + table + " has no column family " + Bytes.toString(settings.family())
+          + "; set columnfamily to one it has, or drop it");
+    }
+  }
+
+  private void awaitAvailable(Admin admin) throws IOException, SetupException {
+    long until = System.nanoTime() + AVAILABLE_WITHIN_NS;
+    while (!admin.isTableAvailable(table)) {
+      if (System.nanoTime() > until) {
+        throw new SetupException("table " + table + " has regions that no server serves; see ycsb-admin hbase2 status");
+      }
+      try {
+        TimeUnit.MILLISECONDS.sleep(POLL_MS);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new SetupException("interrupted while waiting for table " + table, e);
+      }
+    }
+  }
+}
