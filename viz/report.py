@@ -62,11 +62,11 @@ def verdict(run: RunData) -> str:
     seconds = (run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9
     operations_text = f"{done:,} operations in {len(run.timeline.spans)} phases, {failed:,} failed"
     if not run.traces:
-        return f"{operations_text}; no I/O was traced. The run took {seconds:.0f} s."
+        return f"{operations_text}; no I/O was traced. The run took {seconds:,.0f} s."
     nodes = f"{len(run.traces)} node{'s' if len(run.traces) != 1 else ''}"
     return (
         f"{operations_text}; {emitted:,} I/Os traced on {nodes}, {sum(lost.values()):,} lost. "
-        f"The run took {seconds:.0f} s."
+        f"The run took {seconds:,.0f} s."
     )
 
 

@@ -33,8 +33,7 @@ def traced_files(run: Run) -> dict[str, Path]:
 
 def database_nodes(run: Run) -> list[str]:
     """The plan's database nodes, traced or not, and nodes that have I/O rows anyway."""
-    nodes = run.plan.get("nodes")
-    planned = {str(node["name"]) for node in (nodes if isinstance(nodes, list) else []) if "database" in node["roles"]}
+    planned = {str(node["name"]) for node in run.plan["nodes"] if "database" in node["roles"]}
     return sorted(planned | set(traced_files(run)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ class Run:
     """A run folder with what joining, validating and drawing need to know of its time and its parts."""
 
     store: RunStore
-    plan: dict[str, object]
+    plan: dict[str, Any]
     clocks: dict[str, NodeClock]
     timeline: Timeline
     clients: list[ClientPhase]
@@ -33,11 +34,24 @@ class Run:
 def open_run(run_dir: Path) -> Run:
     """Read plan, clocks, events and client summaries of a run; DataError when one of them cannot be used."""
     store = RunStore.open(run_dir)
-    plan = store.plan()
+    plan = _checked_plan(store)
     names = {*store.node_names(), *(client for client, _ in store.client_phases())}
     clocks = {name: read_clock(store.node_dir(name) / "clock.csv") for name in sorted(names)}
     timeline = read_timeline(store.events(), bucket_ns(plan, clocks))
     return Run(store, plan, clocks, timeline, read_clients(store, clocks))
+
+
+def _checked_plan(store: RunStore) -> dict[str, Any]:
+    """plan.json, with the members that are relied on: phases with their shards, nodes with their roles."""
+    plan = store.plan()
+    try:
+        for phase in plan["phases"]:
+            shards = [(str(shard["client"]), shard["key_start"], shard["key_end"]) for shard in phase["shards"]]
+            _ = (str(phase["name"]), str(phase["kind"]), phase["record_count"], shards)
+        _ = [(str(node["name"]), set(node["roles"])) for node in plan["nodes"]]
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{store.path / 'plan.json'} lacks what every plan has: {error!r}") from error
+    return plan
 
 
 def convert(run: Run, *, io_csv: bool = True) -> list[Path]:

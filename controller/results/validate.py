@@ -68,8 +68,7 @@ def check_phases(run: Run) -> list[Finding]:
     findings = []
     spans = {span.phase: span for span in run.timeline.spans}
     folders = {(part.client, part.phase) for part in run.clients}
-    phases = run.plan.get("phases")
-    for phase in phases if isinstance(phases, list) else []:
+    for phase in run.plan["phases"]:
         name = phase["name"]
         if name not in spans:
             findings.append(Finding("error", name, "the phase was planned and never started"))

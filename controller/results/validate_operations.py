@@ -21,7 +21,7 @@ def check_counts(run: Run) -> list[Finding]:
     """Plan = summary.json = histogram logs = operation log per client, phase and operation; all = ops.csv."""
     findings: list[Finding] = []
     logged = _histogram_totals(run)
-    planned = {(s["client"], p["name"]): s.get("planned") for p in _phases(run) for s in p["shards"]}
+    planned = {(s["client"], p["name"]): s.get("planned") for p in run.plan["phases"] for s in p["shards"]}
     per_phase: Counter[tuple[str, str]] = Counter()
     for part in run.clients:
         where = f"{part.client}/{part.phase}"
@@ -98,7 +98,7 @@ def check_key_ranges(run: Run) -> list[Finding]:
     """Planned and reported key ranges of a load phase are disjoint and together all its records."""
     findings: list[Finding] = []
     loaded = {(part.client, part.phase): part.summary for part in run.clients}
-    for phase in _phases(run):
+    for phase in run.plan["phases"]:
         if phase.get("kind") != "load":
             continue
         planned = [(s["key_start"], s["key_end"]) for s in phase["shards"]]
@@ -123,8 +123,3 @@ def _range_findings(phase: str, source: str, ranges: list[tuple[Any, Any]], reco
     if overlaps:
         findings.append(Finding("error", phase, f"keys more than once in {source}: {', '.join(overlaps)}"))
     return findings
-
-
-def _phases(run: Run) -> list[dict[str, Any]]:
-    phases = run.plan.get("phases")
-    return phases if isinstance(phases, list) else []

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from controller.errors import RunError
 from controller.results.findings import Finding
 from controller.results.finish import finish
+from controller.results.join import join
 from controller.results.store import RunStore
 from controller.results.validate import validate
 from controller.tests.synthetic_run import Phase, write_run
@@ -197,3 +199,17 @@ def test_a_failed_run_stays_failed(store: RunStore) -> None:
     finished = finish(store.path)
     assert finished.manifest["status"] == "failed"
     assert finished.manifest["reasons"] == ["node1: agent lost"]
+
+
+@pytest.mark.parametrize("member", ["phases", "nodes"])
+def test_a_plan_without_its_members_is_a_finding(store: RunStore, member: str) -> None:
+    change(store.path / "plan.json", lambda plan: plan.update({member: [{}]}))
+    assert any("plan.json lacks" in finding.what for finding in errors(store))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("name", ["joined/ops.csv", "clients/client1/a-run/ops.parquet"])
+def test_a_full_disk_while_joining_is_one_error_that_names_the_file(store: RunStore, name: str) -> None:
+    (store.path / name).symlink_to("/dev/full")
+    with pytest.raises(RunError, match=f"no space left.*{name}"):
+        join(store.path)

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz.figures.style import Figure, finish, logarithmic, operation_colour, thin, thinning_note, time_axis
+from viz.figures.style import Figure, finish, line_mode, logarithmic, operation_colour, thin, thinning_note, time_axis
 from viz.run_data import RunData
 
 NO_OPERATIONS = "No client has reported an operation, so there is nothing to draw."
@@ -42,15 +42,18 @@ def latency(run: RunData) -> Figure:
         plot.add_trace(p99.update(showlegend=False), row=2, col=1)
         if run.ops.loc[run.ops["op"] == op, "intended_p99_us"].notna().any():
             intended = _line(run, op, "intended_p99_us", f"{op} from schedule")
-            plot.add_trace(intended.update(line={"dash": "dot"}), row=2, col=1)
+            plot.add_trace(intended.update(line={"dash": "dot"}, showlegend=False), row=2, col=1)
     logarithmic(plot, run.ops[["latency_mean_us", "latency_p99_us", "intended_p99_us"]] / 1000)
     plot.update_yaxes(title_text="Mean (ms)", row=1, col=1)
     plot.update_yaxes(title_text="99th percentile (ms)", row=2, col=1)
     time_axis(plot, run.timeline, 2)
     caption = (
         "Latency that the clients measured, successful operations only; logarithmic. Percentiles are read "
-        f"off the merged histograms of all clients.{thinning_note(_points(run))}"
+        "off the merged histograms of all clients."
     )
+    if run.ops["intended_p99_us"].notna().any():
+        caption += " Dotted: the same percentile counted from the scheduled start."
+    caption += thinning_note(_points(run))
     return Figure(name, title, caption, finish(plot, 560, run.timeline))
 
 
@@ -63,7 +66,7 @@ def _line(run: RunData, op: str, column: str, label: str) -> go.Scatter:
         y=y,
         name=label,
         legendgroup=label,
-        mode="lines+markers" if len(x) <= 300 else "lines",
+        mode=line_mode(y),
         line={"color": operation_colour(op), "width": 1.8},
         marker={"size": 4},
         hovertemplate=f"%{{y:,.3f}} {unit}",

@@ -144,16 +144,26 @@ def _columns(plot: go.Figure) -> int:
 def thin(
     x: NDArray[np.float64], y: NDArray[np.float64], most: int = MOST_POINTS
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A series of at most about `most` points that keeps the smallest and largest value of every stretch."""
+    """A series of at most about `most` points that keeps the extremes and a gap of every stretch."""
     if len(x) <= most:
         return x, y
     keep: set[int] = {0, len(x) - 1}
-    for stretch in np.array_split(np.arange(len(x)), most // 2):
+    for stretch in np.array_split(np.arange(len(x)), max(most // 3, 1)):
         values = y[stretch]
-        if not np.isnan(values).all():
+        gap = np.isnan(values)
+        if gap.any():
+            keep.add(int(stretch[gap.argmax()]))
+        if not gap.all():
             keep |= {int(stretch[np.nanargmin(values)]), int(stretch[np.nanargmax(values)])}
     index = np.array(sorted(keep))
     return x[index], y[index]
+
+
+def line_mode(y: NDArray[np.float64]) -> str:
+    """Markers for short series, and wherever a value without neighbours would be invisible as a line."""
+    gap = np.isnan(np.concatenate([[np.nan], y, [np.nan]]))
+    alone = ~gap[1:-1] & gap[:-2] & gap[2:]
+    return "lines+markers" if len(y) <= 300 or alone.any() else "lines"
 
 
 def thinning_note(points: int) -> str:

@@ -31,6 +31,7 @@ def test_a_thinned_series_keeps_its_extremes_and_its_order(values: list[float], 
     thin_x, thin_y = thin(x, y, most)
     assert len(thin_x) <= max(most + 2, 4)
     assert (np.diff(thin_x) > 0).all()
+    assert np.isnan(thin_y).any() == np.isnan(y).any()
     if not np.isnan(y).all():
         assert np.nanmax(thin_y) == np.nanmax(y) and np.nanmin(thin_y) == np.nanmin(y)
 
