@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from viz.report import write_report
-
 from controller import deploy, provenance
 from controller.client import Certificates
 from controller.databases import make_database
@@ -29,6 +27,7 @@ from controller.plan import Plan
 from controller.progress import Progress
 from controller.results.finish import finish
 from controller.results.store import RunStore, write_atomically
+from viz.report import write_report
 
 
 @dataclass(frozen=True)

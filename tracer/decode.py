@@ -178,9 +178,7 @@ def read_batches(
         yield _decode(records[first : first + BLOCK_RECORDS], header, node, shift, start)
 
 
-def read_table(
-    path: Path, *, node: str = "", start_unix_ns: int | None = None, offset_ns: int = 0
-) -> pa.Table:
+def read_table(path: Path, *, node: str = "", start_unix_ns: int | None = None, offset_ns: int = 0) -> pa.Table:
     """Returns one row per request, columns as IO_COLUMNS.
 
     `offset_ns` is added to all unix times: what the node's clock lacks to the reference clock.
@@ -289,9 +287,7 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tracer.decode", description="Decodes a trace of block I/O."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tracer.decode", description="Decodes a trace of block I/O.")
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--csv", type=Path, metavar="OUT")
     parser.add_argument("--parquet", type=Path, metavar="OUT")

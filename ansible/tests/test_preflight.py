@@ -12,9 +12,7 @@ def check(preflight: ModuleType, folder: Path, *options: str) -> int:
     return int(preflight.main(["--folder", str(folder), "--address", "127.0.0.1", *options]))
 
 
-def test_a_fit_node_passes_silently(
-    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fit_node_passes_silently(preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(preflight, tmp_path / "nodes" / "node1", "--disk-mb", "1", "--memory-mb", "1") == 0
     assert capsys.readouterr() == ("", "")
 
@@ -40,9 +38,7 @@ def test_what_is_missing_is_named(
     assert expected in capsys.readouterr().err
 
 
-def test_everything_is_named_at_once(
-    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_everything_is_named_at_once(preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(preflight, tmp_path, "--java", "no-such-java", "--disk-mb", "999999999") == 1
     message = capsys.readouterr().err
     assert "openjdk" in message
@@ -56,9 +52,7 @@ def test_a_deployed_node_is_not_asked_for_free_space(preflight: ModuleType, tmp_
     assert check(preflight, tmp_path, "--disk-mb", "999999999", "--memory-mb", "999999999") == 0
 
 
-def test_a_file_in_the_way_is_named(
-    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_in_the_way_is_named(preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "nodes").touch()
     assert check(preflight, tmp_path / "nodes" / "node1") == 1
     assert "not a folder" in capsys.readouterr().err

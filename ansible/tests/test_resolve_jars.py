@@ -33,9 +33,7 @@ def ensure(resolve_jars: ModuleType, tmp_path: Path) -> Callable[[], dict[str, o
     return lambda: resolve_jars.ensure(tmp_path / "hbase", POM, "1.0", "mvn")
 
 
-def test_resolved_once(
-    ensure: Callable[[], dict[str, object]], repository: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_resolved_once(ensure: Callable[[], dict[str, object]], repository: dict[str, bytes], tmp_path: Path) -> None:
     assert ensure() == {"changed": True, "jars": 2}
     repository.clear()
     assert ensure() == {"changed": False, "jars": 2}

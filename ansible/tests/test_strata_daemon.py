@@ -240,9 +240,7 @@ def test_the_callers_environment_stays_outside(launcher: Launcher, monkeypatch: 
 @given(
     pid=st.integers(1, 4_000_000),
     ticks=st.integers(0, 2**60),
-    name=st.text(st.characters(codec="ascii", categories=["L", "N", "Zs"]), min_size=1)
-    .map(str.strip)
-    .filter(bool),
+    name=st.text(st.characters(codec="ascii", categories=["L", "N", "Zs"]), min_size=1).map(str.strip).filter(bool),
     ports=st.lists(st.integers(1, 65535).map(lambda port: f"127.0.0.1:{port}")),
 )
 def test_a_pid_file_reads_as_it_was_written(

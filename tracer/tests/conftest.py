@@ -17,9 +17,7 @@ DISK_BYTES = 256 << 20
 @pytest.fixture(scope="session")
 def binary() -> Path:
     """Built when a source is newer; make does nothing otherwise."""
-    built = subprocess.run(
-        ["make", "-s", "-C", str(TRACER.parents[1])], check=False, capture_output=True, text=True
-    )
+    built = subprocess.run(["make", "-s", "-C", str(TRACER.parents[1])], check=False, capture_output=True, text=True)
     if built.returncode != 0 and not TRACER.exists():
         pytest.skip(f"cannot build the tracer: {built.stderr.strip().splitlines()[-1:]}")
     assert built.returncode == 0, built.stderr
@@ -28,9 +26,7 @@ def binary() -> Path:
 
 @pytest.fixture(scope="session")
 def can_trace(binary: Path) -> None:
-    check = json.loads(
-        subprocess.run([str(binary), "--check"], check=False, capture_output=True, text=True).stdout
-    )
+    check = json.loads(subprocess.run([str(binary), "--check"], check=False, capture_output=True, text=True).stdout)
     if not check["can_trace"]:
         pytest.skip(f"cannot trace here: {check['reason']}")
 
@@ -41,9 +37,7 @@ def disk(can_trace: None, tmp_path: Path) -> Iterator[str]:
     image = tmp_path / "disk.img"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
-    made = subprocess.run(
-        ["losetup", "--show", "-f", str(image)], check=False, capture_output=True, text=True
-    )
+    made = subprocess.run(["losetup", "--show", "-f", str(image)], check=False, capture_output=True, text=True)
     if made.returncode != 0:
         pytest.skip(f"no loop device: {made.stderr.strip()}")
     device = made.stdout.strip()

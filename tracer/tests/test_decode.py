@@ -108,9 +108,7 @@ def test_one_row(tmp_path: Path) -> None:
 
 
 def test_what_is_unknown_is_empty_never_zero(tmp_path: Path) -> None:
-    flush = replace(
-        PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, flags=0, mode=3, size_bytes=0, inode=0, pid=0, comm=bytes(16)
-    )
+    flush = replace(PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, flags=0, mode=3, size_bytes=0, inode=0, pid=0, comm=bytes(16))
     (row,) = table_of(tmp_path, [flush]).to_pylist()
     for name in ("vfs_ns", "block_ns", "driver_ns", "pid", "comm", "cgroup_id", "inode", "node"):
         assert row[name] is None
@@ -126,9 +124,7 @@ def test_zero_is_a_duration(tmp_path: Path) -> None:
 
 
 def test_start_and_offset(tmp_path: Path) -> None:
-    (row,) = table_of(
-        tmp_path, [PLAIN], start_unix_ns=STARTED_UNIX_NS - 1_000_000, offset_ns=-500
-    ).to_pylist()
+    (row,) = table_of(tmp_path, [PLAIN], start_unix_ns=STARTED_UNIX_NS - 1_000_000, offset_ns=-500).to_pylist()
     assert row["t_unix_ns"] == STARTED_UNIX_NS + 1000
     assert row["t_us"] == 1001.0
     (row,) = table_of(tmp_path, [PLAIN], offset_ns=12345).to_pylist()
@@ -178,9 +174,7 @@ records = st.builds(
     bios=st.integers(0, 65535),
     requeues=st.integers(0, 65535),
 )
-anywhere = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
-)
+anywhere = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 
 def or_none(value: int) -> int | None:
@@ -225,9 +219,7 @@ def test_every_record_comes_back(tmp_path: Path, written: list[Record]) -> None:
 def test_csv_and_parquet_say_the_same(tmp_path: Path, written: list[Record], data: st.DataObject) -> None:
     table = table_of(tmp_path, written)
     csv_path, parquet_path = tmp_path / "io.csv", tmp_path / "io.parquet"
-    assert (
-        decode.main([str(tmp_path / "io.bin"), "--csv", str(csv_path), "--parquet", str(parquet_path)]) == 0
-    )
+    assert decode.main([str(tmp_path / "io.bin"), "--csv", str(csv_path), "--parquet", str(parquet_path)]) == 0
     assert pa_parquet.read_table(parquet_path).to_pylist() == table.to_pylist()
     with csv_path.open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -46,9 +46,7 @@ def test_unknown_device_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments(binary: Path, arguments: tuple[str, ...], tmp_path: Path) -> None:
-    result = subprocess.run(
-        [str(binary), *arguments], check=False, capture_output=True, text=True, cwd=tmp_path
-    )
+    result = subprocess.run([str(binary), *arguments], check=False, capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 2
     assert result.stderr
     assert list(tmp_path.iterdir()) == []

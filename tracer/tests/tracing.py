@@ -145,6 +145,4 @@ def counted_in_records(records: list[Record]) -> Counted:
     """The same counters, from our rows."""
     requests = [sum(r.mode == mode for r in records) for mode in range(4)]
     sectors = [sum(r.size_bytes for r in records if r.mode == mode) // 512 for mode in range(4)]
-    return Counted(
-        requests[0], sectors[0], requests[1], sectors[1], requests[2], sectors[2], flushes=requests[3]
-    )
+    return Counted(requests[0], sectors[0], requests[1], sectors[1], requests[2], sectors[2], flushes=requests[3])

@@ -332,12 +332,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--cwd", type=Path, default=Path("/"))
     one.add_argument("--port", action="append", default=[], metavar="ADDR:PORT", help="must be free")
     one.add_argument("--env", action="append", default=[], type=key_value, metavar="KEY=VALUE")
-    one.add_argument(
-        "--watch", action="append", default=[], type=Path, metavar="FILE", help="change = restart"
-    )
-    one.add_argument(
-        "--settle", type=float, default=0.2, metavar="S", help="an end within S seconds is a failure"
-    )
+    one.add_argument("--watch", action="append", default=[], type=Path, metavar="FILE", help="change = restart")
+    one.add_argument("--settle", type=float, default=0.2, metavar="S", help="an end within S seconds is a failure")
     one.add_argument("--grace", type=float, default=30.0, metavar="S", help="time for an orderly end")
     one.add_argument("command", nargs="+", metavar="-- COMMAND")
 

@@ -78,9 +78,7 @@ def maven(mvn: str, pom: Path, version: str, lib: Path) -> None:
 def first_error(output: str) -> str:
     """Maven's first error without colours, without the goal before and the pointers to help behind it."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
-    errors = [
-        line.removeprefix("[ERROR] ").strip() for line in plain.splitlines() if line.startswith("[ERROR] ")
-    ]
+    errors = [line.removeprefix("[ERROR] ").strip() for line in plain.splitlines() if line.startswith("[ERROR] ")]
     text = re.sub(r"^Failed to execute goal .*?hbase-distribution:pom:1: ", "", errors[0] if errors else "")
     return re.sub(r" -> \[Help.*", "", text)
 
