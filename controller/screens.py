@@ -123,8 +123,9 @@ def _tracing_lines(store: RunStore) -> list[str]:
             missing.setdefault(f"no layer is traced: {trace['reason']}", []).append(node)
             continue
         if "completions" in trace:
-            emitted, dropped = trace.get("emitted", 0), trace.get("dropped", 0)
-            lines.append(f"I/O of {node}: {trace['completions']:,} requests, {emitted:,} recorded, {dropped:,} lost")
+            unseen = f", {trace['unseen']:,} more that no probe saw" if trace.get("unseen") else ""
+            counts = f"{trace['emitted']:,} recorded, {trace['dropped']:,} lost{unseen}"
+            lines.append(f"I/O of {node}: {trace['completions']:,} requests, {counts}")
         for layer, why in trace.get("layers_missing", {}).items():
             missing.setdefault(f"layer {layer} is missing: {why}", []).append(node)
     return lines + [f"{', '.join(nodes)}: {text}" for text, nodes in missing.items()]

@@ -12,7 +12,7 @@ from controller.results.findings import Finding
 from controller.results.join import join
 from controller.results.store import RunStore
 from controller.results.validate import validate
-from controller.results.validate_trace import read_trace
+from controller.results.validate_trace import read_trace, unseen_requests
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def _record_traces(store: RunStore, run: Run) -> None:
         counters = {
             name: sum(device[name] for device in trace["devices"]) for name in ("completions", "emitted", "dropped")
         }
+        counters["unseen"] = sum(unseen_requests(device) for device in trace["devices"])
         before = {"state": "traced", "reason": "", **tracing.get(node, {})}
         tracing[node] = {**before, "layers_missing": missing, **counters}
     lost = {node: entry["dropped"] for node, entry in tracing.items() if "dropped" in entry}

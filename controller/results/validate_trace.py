@@ -18,6 +18,7 @@ from controller.results.schema import LAYERS
 from controller.results.store import read_json
 
 TRACE_VERSION = 1
+_UNSEEN = ("untracked", "completion_not_seen")
 _COUNTED = ("reads", "writes", "discards", "flushes")
 
 
@@ -79,6 +80,9 @@ def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding
     if dropped:
         text = f"{dropped} of {completions} I/O events were lost: counts are complete, times are not"
         findings.append(Finding("warning", where, text))
+    if unseen := unseen_requests(device):
+        text = f"{unseen} of {completions + unseen} requests have no row: the kernel showed no tracepoint of their end"
+        findings.append(Finding("warning", where, text))
     findings += [
         Finding("info", where, f"layer {layer} is missing: {why}")
         for layer, why in device.get("layers_missing", {}).items()
@@ -93,6 +97,12 @@ def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding
         text = f"diskstats counted {growth} requests, the trace {completions} (excluded: {named})"
         findings.append(Finding("error", where, text))
     return findings
+
+
+def unseen_requests(device: dict[str, Any]) -> int:
+    """Requests whose completion the kernel counted and showed to no probe (docs/tracer.md)."""
+    excluded: dict[str, int] = device.get("excluded") or {}
+    return sum(excluded.get(name, 0) for name in _UNSEEN)
 
 
 def diskstats_growth(device: dict[str, Any]) -> int | None:

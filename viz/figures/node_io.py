@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -11,7 +14,8 @@ from viz.run_data import RunData
 
 
 def requests_per_node(run: RunData) -> Figure:
-    """One panel a node, all with the same scales, so that an imbalance between nodes is seen at once."""
+    """One row of panels a node, reads left and writes right; each kind has one scale for all nodes, so that an
+    imbalance between nodes is seen at once, also where one kind is a hundred times the other."""
     name, title = "node-io", "Read and write I/Os per node over time"
     per_bucket = run.joined.groupby(["node", "bucket_start_us"])[["io_reads", "io_writes"]].sum(min_count=1)
     traced = [node for node in run.nodes if per_bucket.loc[node].notna().to_numpy().any()]
@@ -21,33 +25,36 @@ def requests_per_node(run: RunData) -> Figure:
         return Figure(name, title, f"No I/O was traced: {reasons}.", None)
     plot = make_subplots(
         rows=len(traced),
-        cols=1,
+        cols=len(MODE_COLOURS),
         shared_xaxes=True,
-        shared_yaxes="all",
+        horizontal_spacing=0.09,
         vertical_spacing=0.18 / (len(traced) + 1),
     )
-    for row, node in enumerate(traced, 1):
-        counts = per_bucket.loc[node]
-        middle_s = counts.index.to_numpy(float) / 1e6 + run.bucket_s / 2
-        for mode, colour in MODE_COLOURS.items():
-            x, y = thin(middle_s, counts[f"io_{mode}s"].to_numpy(float))
-            line = go.Scatter(
-                x=x,
-                y=y,
-                name=f"{mode}s",
-                legendgroup=mode,
-                showlegend=row == 1,
-                mode="lines",
-                line={"color": colour, "width": 1.6, "shape": "hvh"},
-                hovertemplate="%{y:,.0f}",
-            )
-            plot.add_trace(line, row=row, col=1)
-        plot.update_yaxes(title_text=f"{node}<br>I/Os per {run.bucket_s:g} s", rangemode="tozero", row=row, col=1)
-    # Matched axes do not scale themselves to all their panels, so the common range is given.
-    plot.update_yaxes(range=[0, 1.06 * float(np.nanmax([1.0, *per_bucket.to_numpy(float).ravel()]))])
-    time_axis(plot, run.timeline, len(traced))
-    caption = "Requests that the block device completed, all nodes on one scale."
+    for column, mode in enumerate(MODE_COLOURS, 1):
+        # The common range is given: matched axes do not scale themselves to all their panels.
+        most = float(np.nanmax([1.0, *per_bucket[f"io_{mode}s"].to_numpy(float)]))
+        for row, node in enumerate(traced, 1):
+            plot.add_trace(_line(run, per_bucket.loc[node][f"io_{mode}s"], mode, legend=row == 1), row=row, col=column)
+            what = f"{node}<br>{mode}s" if column == 1 else f"{mode}s"
+            plot.update_yaxes(title_text=f"{what} per {run.bucket_s:g} s", range=[0, 1.06 * most], row=row, col=column)
+    time_axis(plot, run.timeline, len(traced), columns=len(MODE_COLOURS))
+    caption = "Requests that the block device completed; reads and writes have their own scale, the same for all nodes."
     if untraced:
         caption += f" Not drawn: {'; '.join(untraced)}."
     caption += thinning_note(len(per_bucket) // max(len(run.nodes), 1))
     return Figure(name, title, caption, finish(plot, 110 + 170 * len(traced), run.timeline))
+
+
+def _line(run: RunData, counts: pd.Series[Any], mode: str, *, legend: bool) -> go.Scatter:
+    middle_s = counts.index.to_numpy(float) / 1e6 + run.bucket_s / 2
+    x, y = thin(middle_s, counts.to_numpy(float))
+    return go.Scatter(
+        x=x,
+        y=y,
+        name=f"{mode}s",
+        legendgroup=mode,
+        showlegend=legend,
+        mode="lines",
+        line={"color": MODE_COLOURS[mode], "width": 1.6, "shape": "hvh"},
+        hovertemplate="%{y:,.0f}",
+    )
