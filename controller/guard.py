@@ -1,8 +1,8 @@
 """A run must end in order even when its controller is killed: a guard process outlives it and cleans up.
 
-``strata run`` forks: the child does the work, the parent waits. When the child is killed (out of memory, `kill -9`),
-the parent takes over with ``recover``. When the parent is killed, the kernel sends the child TERM (prctl(2),
-PR_SET_PDEATHSIG), which ends the run like any other interruption.
+``strata run`` forks: the child does the work, the parent waits. When the child is killed (out of memory, `kill -9`)
+or ends by a defect of ours, the parent takes over with ``recover``. When the parent is killed, the kernel sends the
+child TERM (prctl(2), PR_SET_PDEATHSIG), which ends the run like any other interruption.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from controller.errors import StrataError
+
 _PR_SET_PDEATHSIG = 1
+_DEFECT = 70  # EX_SOFTWARE of sysexits.h; none of our own codes
 Announce = Callable[[Path], None]
 
 
@@ -37,12 +40,17 @@ def guarded(work: Callable[[Announce], int], recover: Callable[[Path | None, str
     with os.fdopen(reading) as pipe:
         folder = pipe.read().strip()
     if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return recover(Path(folder) if folder else None, f"the controller was killed ({name})")
-    return os.WEXITSTATUS(status)
+        why = f"the controller was killed ({signal.Signals(os.WTERMSIG(status)).name})"
+    elif os.WEXITSTATUS(status) == _DEFECT:
+        why = "the controller ended by a defect of its own (traceback above)"
+    else:
+        return os.WEXITSTATUS(status)
+    return recover(Path(folder) if folder else None, why)
 
 
 def _work(work: Callable[[Announce], int], writing: int, guard: int) -> int:
+    # TERM is an interruption like Ctrl-C: what was begun is cleaned up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != guard:  # it died before prctl
         return 130
@@ -53,9 +61,15 @@ def _work(work: Callable[[Announce], int], writing: int, guard: int) -> int:
 
     try:
         return work(announce)
+    except KeyboardInterrupt:
+        print("strata: interrupted while cleaning up; `strata destroy` takes down what is left", file=sys.stderr)
+        return 130
+    except StrataError as error:
+        print(f"strata: {error}", file=sys.stderr)
+        return error.exit_code
     except BaseException:
         traceback.print_exc()
-        return 4
+        return _DEFECT
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from agent.api import agent_pb2 as api
+from controller.client import AgentClient
 from controller.databases.base import Database
 from controller.errors import DeployError, RunError, StrataError
 from controller.fleet import Fleet
@@ -26,6 +27,7 @@ _TRACER_READY_S = 30.0
 _CONNECT_S = 90.0
 _ADMIN_S = 120
 _STOP_GRACE_S = 15.0
+_REOPEN_ATTEMPTS = 20
 _START_AHEAD_NS = 400_000_000
 
 
@@ -79,7 +81,7 @@ class Measurement:
         """After the death of the controller that began this run: fetches the files that the agents still hold."""
         await self.fleet.connect()
         self.facts = await self.fleet.facts()
-        await self.fleet.open_sessions(self.store.run_id)
+        await self.fleet.each(self.fleet.agents, self._reopen_session)
         held = [(traced.node, TRACER) for traced in self.plan.trace.nodes]
         held += [(shard.client, phase.name) for phase in self.plan.phases for shard in phase.shards]
         for node, job_id in held:
@@ -88,6 +90,14 @@ class Measurement:
                 if job_id == TRACER:
                     self.tracing[node] = {"state": "traced", "reason": None}
         self._read_written_phases()
+
+    async def _reopen_session(self, agent: AgentClient) -> None:
+        """An agent first ends the jobs of the session that broke; until then it refuses another."""
+        for _ in range(_REOPEN_ATTEMPTS):
+            with contextlib.suppress(RunError):
+                return await agent.open_session(self.store.run_id)
+            await asyncio.sleep(1)
+        return await agent.open_session(self.store.run_id)
 
     def _read_written_phases(self) -> None:
         ended = {event["phase"] for event in self.store.events() if event["event"] == "phase_end"}

@@ -77,6 +77,8 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
         facts = asyncio.run(_measure(request, database, store, progress, fresh=not was_deployed))
     except StrataError as failure:
         error = failure
+    except OSError as failure:
+        error = RunError(f"{failure.filename or store.path}: {failure.strerror}", hint="see space and rights there")
     except KeyboardInterrupt:
         error = InterruptedRunError("interrupted before the measurement began")
     return _finish(request, database, store, progress, error, facts, down=not (request.keep or was_deployed))

@@ -43,10 +43,16 @@ def test_killed_before_there_was_a_run() -> None:
     assert (answer.returncode, answer.stdout) == (4, "recovered None the controller was killed (SIGKILL)\n")
 
 
-def test_a_crash_is_an_exit_code_too() -> None:
-    answer = run("raise ValueError('a defect')")
+def test_a_defect_is_cleaned_up_after_too() -> None:
+    answer = run("announce(Path('/run')); raise ValueError('this one')")
     assert answer.returncode == 4
-    assert "a defect" in answer.stderr
+    assert answer.stdout.startswith("recovered /run the controller ended by a defect")
+    assert "this one" in answer.stderr
+
+
+def test_an_expected_error_needs_no_recovery() -> None:
+    answer = run("from controller.errors import DeployError; raise DeployError('no port')")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (3, "", "strata: no port\n")
 
 
 def test_a_killed_guard_ends_its_controller(tmp_path: Path) -> None:
