@@ -18,7 +18,7 @@ from controller import deploy, provenance
 from controller.client import Certificates
 from controller.databases import make_database
 from controller.databases.base import Database
-from controller.errors import DataError, InterruptedRunError, RunError, StrataError
+from controller.errors import DataError, DeployError, InterruptedRunError, RunError, StrataError
 from controller.fleet import Fleet
 from controller.inventory import Inventory
 from controller.phases import Measurement
@@ -57,14 +57,9 @@ class Verdict:
 
 
 def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None]) -> Verdict:
-    """Does the whole run. ``announce`` is told the results folder as soon as it exists. Raises StrataError only
-    before there is one (a full disk, say); afterwards every failure is in the verdict."""
-    store = RunStore.create(request.output, request.plan.experiment)
-    write_atomically(store.path / "experiment.yaml", request.experiment_yaml)
-    write_atomically(store.path / "plan.json", request.plan.model_dump_json(indent=1))
-    started_unix_ns = time.time_ns()
-    base = {"run_id": store.run_id, "experiment": request.plan.experiment, "started_unix_ns": started_unix_ns}
-    store.write_manifest({**base, "status": "failed", "reasons": ["the run has not ended"], "tags": request.tags})
+    """Does the whole run. ``announce`` is told the results folder as soon as it exists. Raises DeployError where
+    there can be none; afterwards every failure is in the verdict."""
+    store = _create(request)
     announce(store.path)
     was_deployed = deploy.read_deployment(request.state_dir) is not None
     database = make_database(request.plan.database.name, request.inventory, request.plan.database.settings)
@@ -82,6 +77,27 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
     except KeyboardInterrupt:
         error = InterruptedRunError("interrupted before the measurement began")
     return _finish(request, database, store, progress, error, facts, down=not (request.keep or was_deployed))
+
+
+def _create(request: RunRequest) -> RunStore:
+    """The results folder with what is known before the run. Its manifest is true even if nobody writes it again."""
+    try:
+        store = RunStore.create(request.output, request.plan.experiment)
+        write_atomically(store.path / "experiment.yaml", request.experiment_yaml)
+        write_atomically(store.path / "plan.json", request.plan.model_dump_json(indent=1))
+        store.write_manifest(
+            {
+                "run_id": store.run_id,
+                "experiment": request.plan.experiment,
+                "started_unix_ns": time.time_ns(),
+                "status": "failed",
+                "reasons": ["the run has not ended"],
+                "tags": request.tags,
+            }
+        )
+    except (RunError, OSError) as error:
+        raise DeployError(f"no place for the results: {error}", hint="free some space, or give --output") from error
+    return store
 
 
 def recover(request: RunRequest, folder: Path, why: str, progress: Progress) -> Verdict:

@@ -31,7 +31,7 @@ def test_hashed_keys_spread_evenly(regions: int) -> None:
     assert all(abs(count - expected) < 5 * expected**0.5 for count in counts.values())
 
 
-@given(st.integers(1, 200))
+@given(st.integers(1, 60))
 def test_splits_ascend_and_are_distinct(regions: int) -> None:
     splits = split_points(regions)
     assert len(splits) == regions - 1
