@@ -109,8 +109,10 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
-    nodes = [PlannedNode(name=n.name, address=n.address, roles=n.roles) for n in inventory.nodes]
     database = make_database(experiment.database.name, inventory, experiment.database.settings)
+    unused = {node.name for node in inventory.database_nodes} - {node.name for node in database.servers}
+    used = [node for node in inventory.nodes if node.name not in unused]
+    nodes = [PlannedNode(name=node.name, address=node.address, roles=node.roles) for node in used]
     workloads = {w.workload: load_workload(w.workload, WORKLOADS) for w in experiment.workloads}
     return make_plan(experiment, nodes, database, workloads)
 

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ CACHE = Path.home() / ".cache" / "stratabench"
 DEPLOYMENT = "deployment.json"
 # Long, for a machine that is busy: a server that dies is noticed long before.
 READY_S = 240.0
+AGENT_S = 2.0
 # Below this not even certificates and Ansible's own files fit; what the nodes need is asked of the nodes.
 CONTROLLER_FREE_MB = 20
 
@@ -41,6 +43,36 @@ class DeployOutcome:
     changed: int
     seconds: float
     nodes: tuple[str, ...]
+
+
+def ensure_deployed(
+    inventory: Inventory, settings: Mapping[str, Any], *, state_dir: Path, progress: Progress, database: Database
+) -> None:
+    """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone."""
+    variables = role_variables(settings)
+    wanted = _deployment(inventory, variables)
+    if read_deployment(state_dir) == _completed(wanted, variables) and _serves(inventory, wanted, database):
+        progress("deploy: nothing to do, the cluster serves")
+        return
+    deploy(inventory, settings, state_dir=state_dir, progress=progress, database=database)
+
+
+def _completed(wanted: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What is noted when a deployment has come to its end."""
+    return {**wanted, "variables": dict(variables)}
+
+
+def _serves(inventory: Inventory, wanted: Mapping[str, Any], database: Database) -> bool:
+    """Whether every data server is alive, as the database sees it, and every agent listens."""
+    try:
+        if set(database.live_servers()) != set(wanted["regionservers"]):
+            return False
+        for node in inventory.nodes:
+            if node.name in wanted["nodes"] and {"database", "client"} & set(node.roles):
+                socket.create_connection((node.address, node.agent_port), AGENT_S).close()
+    except (DeployError, OSError):
+        return False
+    return True
 
 
 def deploy(
@@ -60,7 +92,7 @@ def deploy(
     wanted = _deployment(inventory, variables)
     with _locked(state_dir), _storage_errors(state_dir):
         _require_same_shape(state_dir, wanted)
-        (state_dir / DEPLOYMENT).write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+        _note(state_dir, wanted)
         ensure_pki(state_dir / "pki", {node.name: node.address for node in inventory.nodes})
         extra = _controller_variables(state_dir) | variables
         known = database or HBase(inventory, settings)
@@ -75,6 +107,7 @@ def deploy(
             # A daemon that has died meanwhile says more than a timeout.
             run(progress=lambda _: None, limit=wanted["nodes"], tags="ready")
             raise
+        _note(state_dir, _completed(wanted, variables))
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
 
@@ -106,6 +139,10 @@ def read_deployment(state_dir: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found
+
+
+def _note(state_dir: Path, deployment: Mapping[str, Any]) -> None:
+    (state_dir / DEPLOYMENT).write_text(json.dumps(deployment, indent=1) + "\n", encoding="utf-8")
 
 
 def _deployment(inventory: Inventory, variables: Mapping[str, Any]) -> dict[str, Any]:

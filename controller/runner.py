@@ -67,7 +67,9 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
     facts: dict[str, Any] = {}
     try:
         settings = request.plan.database.settings
-        deploy.deploy(request.inventory, settings, state_dir=request.state_dir, progress=progress.line)
+        deploy.ensure_deployed(
+            request.inventory, settings, state_dir=request.state_dir, progress=progress.line, database=database
+        )
         progress.line(f"{database.name} {database.version} serves on {len(database.live_servers())} servers")
         facts = asyncio.run(_measure(request, database, store, progress, fresh=not was_deployed))
     except StrataError as failure:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
+from controller.inventory import Node
+
 
 class Database(Protocol):
     """A deployed database. All methods may be called from any thread; none prints anything."""
@@ -21,6 +23,10 @@ class Database(Protocol):
     @property
     def version(self) -> str:
         """The version that is deployed."""
+
+    @property
+    def servers(self) -> tuple[Node, ...]:
+        """The nodes whose data servers are, or are to be, deployed."""
 
     def settings(self) -> dict[str, str]:
         """The properties that a client needs to find the database (``-p KEY=VALUE``)."""
