@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SMALL = Path(__file__).with_name("small.yaml")
 # Ends within this time, or hangs: a defect.
 LIMIT_S = 400
+NETWORK = "127.0.33."
 
 
 @dataclass
@@ -77,7 +78,11 @@ def leftovers() -> dict[str, set[str]]:
     """What a run could leave behind on this machine, by kind."""
     programs = subprocess.run(["bpftool", "-j", "prog", "list"], capture_output=True, text=True, check=False)
     loaded = json.loads(programs.stdout) if programs.returncode == 0 else []
+    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout.splitlines()
+    addresses = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=True).stdout.splitlines()
     return {
+        "ports": {line.split()[3] for line in listening if NETWORK in line},
+        "addresses": set(addresses),
         "BPF programs": {f"{entry['id']} {entry.get('name')}" for entry in loaded},
         "mounts": set(Path("/proc/mounts").read_text().splitlines()),
         "loop devices": {p.parent.parent.name for p in Path("/sys/block").glob("loop*/loop/backing_file")},
@@ -95,7 +100,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strata]:
     for path in source.rglob("*.yml"):
         copy = folder / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(path.read_text().replace("127.0.0.", "127.0.33."))
+        copy.write_text(path.read_text().replace("127.0.0.", NETWORK))
     strata = Strata(folder, tmp_path_factory.mktemp("results"))
     yield strata
     strata("destroy")

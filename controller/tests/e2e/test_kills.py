@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -107,13 +108,24 @@ def test_an_interrupted_run(cluster: Strata) -> None:
 
 
 def test_a_killed_controller_takes_down_what_it_deployed(cluster: Strata) -> None:
+    """On a deployment of its own, on one shared folder: there, I/O is attributed by process."""
     assert cluster("destroy").returncode == 0
     clean = leftovers()
     before = known(cluster)
-    run = cluster.start(*ENDLESS)
+    run = cluster.start(
+        *ENDLESS, "--set", "hbase.storage=local", "--set", "regionservers=1", "--set", "hdfs.replication=1"
+    )
     folder = in_the_middle(cluster, run, before)
+    server = pid_of(cluster, "node1", "regionserver")
     worker = psutil.Process(run.pid).children()[0]
     os.kill(worker.pid, signal.SIGKILL)
     ended(cluster, run, folder, "the controller was killed (SIGKILL)")
     assert leftovers() == clean
     assert not cluster.nodes.parent.exists()
+    trace = folder / "nodes/node1/trace.json"
+    if not trace.exists():
+        pytest.skip("I/O cannot be traced on this machine")
+    assert json.loads(trace.read_text())["filters"]["pids"] == [server]
+    with (folder / "nodes/node1/io.csv").open(newline="") as file:
+        pids = {row["pid"] for row in csv.DictReader(file)}
+    assert pids == {str(server)}, "all I/O of the run was the region server's own"
