@@ -218,9 +218,9 @@ class Measurement:
                 raise RunError(f"{phase.name}: the client failed: {end.message}", node=client, log=str(log))
 
     async def _prepare_phase(self, phase: PlannedPhase, preparation: str) -> None:
-        self.progress.status(f"{phase.name}: {preparation.replace('_', ' ')}")
         if preparation == "drop" and self.fresh:
             return
+        self.progress.status(f"{phase.name}: {preparation.replace('_', ' ')}")
         if preparation in ("drop", "flush"):
             await self._admin(phase, preparation)
         else:
