@@ -195,7 +195,7 @@ class HBase:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
         except OSError as error:
             what = f"the client cannot be started ({self._admin}: {error.strerror})"
-            raise DeployError(what, hint="build it first: make build") from error
+            raise DeployError(what, hint="build it first: make setup") from error
         except subprocess.TimeoutExpired as error:
             what = f"HBase answers no put and get within {timeout_s:.0f} s"
             raise DeployError(what, node=self._master.name) from error
