@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="strata", description="Benchmarks database clusters and traces every I/O below them."
     )
+    parser.add_argument("--version", action="version", version=f"strata {metadata.version('stratabench')}")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, do: Any, text: str) -> argparse.ArgumentParser:
@@ -85,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser("list", help="list the runs", parents=[output]).set_defaults(verb=_list)
     verbs.add_parser("show", help="show a run's summary", parents=[target, output]).set_defaults(verb=_show)
     verbs.add_parser("join", help="make a run's joined tables again", parents=[target, output]).set_defaults(verb=_join)
+    verbs.add_parser("export", help="pack a run into one file", parents=[target, output]).set_defaults(verb=_export)
     verbs.add_parser("report", help="draw a run's report again", parents=[target, output]).set_defaults(verb=_report)
     return parser
 
@@ -224,6 +228,13 @@ def _join(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     print(write_report(_find(options).path))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    store = _find(options)
+    name = f"{store.path.parent.name}-{store.run_id}"
+    print(shutil.make_archive(name, "gztar", root_dir=store.path.parent, base_dir=store.run_id))
     return 0
 
 

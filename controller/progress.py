@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -26,7 +27,9 @@ class Progress:
         """What happens right now."""
         now = time.monotonic()
         if self._terminal:
-            self._write(f"{self._clock()} {text}", end="")
+            # A longer line would wrap, and only its last row could be replaced.
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{self._clock()} {text}"[:width], end="")
         elif now - self._last_plain >= _PLAIN_EVERY_S:
             self._last_plain = now
             self._write(f"{self._clock()} {text}", end="\n")
