@@ -76,6 +76,7 @@ class Measurement:
             await self.fleet.unless_failed(self._script())
         finally:
             await self._collect_rest()
+            self._note_end()
 
     async def adopt(self) -> None:
         """After the death of the controller that began this run: fetches the files that the agents still hold."""
@@ -90,6 +91,7 @@ class Measurement:
                 if job_id == TRACER:
                     self.tracing[node] = {"state": "traced", "reason": None}
         self._read_written_phases()
+        self._note_end()
 
     async def _reopen_session(self, agent: AgentClient) -> None:
         """An agent first ends the jobs of the session that broke; until then it refuses another."""
@@ -98,6 +100,11 @@ class Measurement:
                 return await agent.open_session(self.store.run_id)
             await asyncio.sleep(1)
         return await agent.open_session(self.store.run_id)
+
+    def _note_end(self) -> None:
+        """The end of the time axis, also of a run that was cut short."""
+        with contextlib.suppress(StrataError):  # a full disk has been said already
+            self.store.append_event("run_end")
 
     def _read_written_phases(self) -> None:
         ended = {event["phase"] for event in self.store.events() if event["event"] == "phase_end"}
@@ -111,7 +118,6 @@ class Measurement:
             await self._phase(phase)
         await self._stop_tracers()
         await self._read_clocks()
-        self.store.append_event("run_end")
 
     def _check_tracing(self) -> None:
         if self.plan.trace.wanted == "off":

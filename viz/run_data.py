@@ -48,6 +48,8 @@ class RunData:
         """Why a node has no I/O, as one clause."""
         entry = self.manifest.get("tracing", {}).get(node, {})
         state = entry.get("state", "not traced")
+        if state == "traced":
+            return "its trace was not collected"
         return f"tracing {state}: {entry['reason']}" if entry.get("reason") else f"tracing {state}"
 
 
