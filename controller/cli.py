@@ -157,11 +157,12 @@ def _run(options: argparse.Namespace) -> int:
         print(plan.model_dump_json(indent=1))
         return 0
     request = RunRequest(plan, text, inventory, _state_dir(inventory), options.output, options.keep, tags)
+    progress = Progress()
     codes = []
     for _ in range(options.repeat):
         code = guard.guarded(
-            lambda announce: _show_verdict(run(request, Progress(), announce), options.format, thresholds),
-            lambda folder, why: _recover(request, folder, why, options.format),
+            lambda announce: _show_verdict(run(request, progress, announce), progress, options.format, thresholds),
+            lambda folder, why: _recover(request, folder, why, progress, options.format),
         )
         codes.append(code)
         if code not in (0, 1):
@@ -169,14 +170,15 @@ def _run(options: argparse.Namespace) -> int:
     return max(codes)
 
 
-def _recover(request: RunRequest, folder: Path | None, why: str, form: str) -> int:
+def _recover(request: RunRequest, folder: Path | None, why: str, progress: Progress, form: str) -> int:
     if folder is None:
         print(f"strata: {why} before the run began", file=sys.stderr)
         return RunError.exit_code
-    return _show_verdict(recover(request, folder, why, Progress()), form, [])
+    return _show_verdict(recover(request, folder, why, progress), progress, form, [])
 
 
-def _show_verdict(verdict: Verdict, form: str, thresholds: list[Any]) -> int:
+def _show_verdict(verdict: Verdict, progress: Progress, form: str, thresholds: list[Any]) -> int:
+    progress.end()
     print(screens.verdict(verdict, form))
     if verdict.error is not None:
         print(f"strata: {verdict.error}", file=sys.stderr)

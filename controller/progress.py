@@ -34,6 +34,11 @@ class Progress:
             self._last_plain = now
             self._write(f"{self._clock()} {text}", end="\n")
 
+    def end(self) -> None:
+        """Takes the last status off the terminal: what comes now is the result."""
+        if self._terminal:
+            self._write("", end="")
+
     def _clock(self) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
         return f"[{minutes:02}:{seconds:02}]"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from controller.doctor import Finding
 from controller.errors import StrataError
@@ -20,10 +22,10 @@ from controller.runner import Verdict
 _METRICS = {
     "count": "operations",
     "throughput_ops_per_s": "ops/s",
-    "mean_us": "mean [ms]",
-    "p50_us": "p50 [ms]",
-    "p99_us": "p99 [ms]",
-    "p999_us": "p99.9 [ms]",
+    "mean_us": "mean (ms)",
+    "p50_us": "p50 (ms)",
+    "p99_us": "p99 (ms)",
+    "p999_us": "p99.9 (ms)",
     "errors": "errors",
 }
 
@@ -41,7 +43,8 @@ def verdict(result: Verdict, form: str) -> str:
     report = result.store.path / "report.html"
     if report.exists():
         lines.append(f"report:  {report}")
-    lines.append("next:    strata show latest")
+    program = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
+    lines.append(f"next:    {program} show latest, or open the report")
     return "\n".join(line for line in lines if line)
 
 
@@ -143,9 +146,9 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 def _table(headings: list[str], rows: list[list[str]], right_from: int = 99) -> str:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index >= right_from else "left", no_wrap=index >= right_from)
+        table.add_column(Text(heading), justify="right" if index >= right_from else "left", no_wrap=index >= right_from)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # plain: brackets in a cell are no markup
     out = io.StringIO()
     console = Console(file=out, width=None if Console().is_terminal else 140, color_system=None)
     console.print(table)

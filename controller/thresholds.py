@@ -11,7 +11,7 @@ from controller.errors import ConfigError, DataError, ThresholdError
 from controller.results.store import RunStore
 
 _FORM = re.compile(
-    r"(?:(?P<phase>[a-z0-9-]+)\.)?(?P<op>[a-z-]+)\.(?P<metric>[a-z0-9_]+)(?P<sign>[<>])(?P<value>[\d.]+)"
+    r"(?:(?P<phase>[a-z0-9-]+)\.)?(?P<op>[a-z-]+)\.(?P<metric>[a-z0-9_]+)(?P<sign>[<>])(?P<value>\d+(?:\.\d+)?)"
 )
 _HOLDS = {"<": operator.lt, ">": operator.gt}
 

@@ -27,6 +27,8 @@ def test_a_terminal_shows_the_last_status_below_the_lines(monkeypatch: pytest.Mo
     progress.status("loading " + "x" * 100)
     progress.status("running")
     assert screen.rows() == ["[00:00] deployed", "[00:00] running"]
+    progress.end()
+    assert screen.rows() == ["[00:00] deployed", ""], "the result does not begin behind a status"
     assert all(len(row) < 30 for row in re.split(r"\r\x1b\[2K|\n", screen.getvalue())), "a wrapped row stays for ever"
 
 

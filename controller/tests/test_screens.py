@@ -1,0 +1,84 @@
+"""The screens of a run, made from a SYNTHETIC results folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from controller import screens
+from controller.doctor import Finding
+from controller.errors import ConfigError, DataError, ThresholdError
+from controller.results.store import RunStore
+from controller.thresholds import check_thresholds, parse_threshold
+
+SUMMARY = """run,phase,op,metric,unit,value,ci_low,ci_high,n
+r,app-run,READ,count,operations,3000,,,1
+r,app-run,READ,throughput_ops_per_s,operations/s,1234.5,,,1
+r,app-run,READ,p99_us,us,8250,,,1
+r,app-run,READ,intended_p99_us,us,,,,1
+r,app-run,io:node1:W,ios,requests,77,,,1
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    made = RunStore.create(tmp_path, "synthetic")
+    made.joined("summary.csv").write_text(SUMMARY)
+    tracing = {
+        "node1": {"state": "traced", "completions": 10, "emitted": 9, "dropped": 1, "unseen": 2, "layers_missing": {}},
+        "node2": {"state": "unavailable", "reason": "no [BTF] here"},
+    }
+    made.write_manifest({"experiment": "synthetic", "status": "partial", "reasons": ["why"], "tracing": tracing})
+    return made
+
+
+def test_a_summary_shows_units_reasons_and_what_is_missing(store: RunStore) -> None:
+    text = screens.run(store, "table")
+    for words in ("partial", "because why", "p99 (ms)", "8.25", "1,234", "ops/s", "no [BTF] here"):
+        assert words in text
+    assert "10 requests, 9 recorded, 1 lost, 2 more that no probe saw" in text
+    assert "io:node1" not in text
+
+
+def test_programs_get_every_row(store: RunStore) -> None:
+    rows = list(csv.DictReader(io.StringIO(screens.run(store, "csv"))))
+    assert rows == json.loads(screens.run(store, "json"))["summary"] == list(csv.DictReader(io.StringIO(SUMMARY)))
+
+
+def test_runs_are_listed_also_when_one_is_damaged(store: RunStore) -> None:
+    (store.path / "manifest.json").write_text("{")
+    assert "unreadable" in screens.run_list([store], "table")
+
+
+def test_the_doctor_says_what_to_do() -> None:
+    findings = [Finding("java", ok=False, needed=True, detail="not found", hint="install [it]")]
+    assert "MISSING" in screens.doctor(findings)
+    assert "install [it]" in screens.doctor(findings)
+
+
+@pytest.mark.parametrize(
+    "condition", ["read.p99_us>8000", "app-run.read.p99_us>8249", "read.throughput_ops_per_s<2000"]
+)
+def test_a_threshold_that_holds(store: RunStore, condition: str) -> None:
+    with pytest.raises(ThresholdError, match="app-run READ"):
+        check_thresholds(store, [parse_threshold(condition)])
+
+
+def test_a_threshold_that_does_not_hold(store: RunStore) -> None:
+    check_thresholds(store, [parse_threshold("read.p99_us>9000")])
+
+
+@pytest.mark.parametrize("condition", ["update.p99_us>1", "load.read.p99_us>1", "read.intended_p99_us>1"])
+def test_a_threshold_on_what_was_not_measured_is_an_error(store: RunStore, condition: str) -> None:
+    with pytest.raises(DataError, match="no such value"):
+        check_thresholds(store, [parse_threshold(condition)])
+
+
+@pytest.mark.parametrize("condition", ["read.p99_us", "p99>3", "read.p99_us>>3", "read.p99_us>x", "read.p99_us>1.2.3"])
+def test_a_malformed_threshold(condition: str) -> None:
+    with pytest.raises(ConfigError, match="--fail-on"):
+        parse_threshold(condition)
