@@ -158,5 +158,5 @@ def test_a_failed_probe_is_a_deploy_error(
 
 
 def test_a_missing_client_says_what_to_build(inventory: Inventory) -> None:
-    with pytest.raises(DeployError, match="make build"):
+    with pytest.raises(DeployError, match="make setup"):
         HBase(inventory, {}, admin=Path("/no/such/ycsb-admin"))._probe(1)
