@@ -17,8 +17,9 @@ PROGRAMS = {"ansible-core"}
 
 def licence(package: str) -> str:
     about = metadata.metadata(package)
+    expression, words = about.get_all("License-Expression"), about.get_all("License")
     classifiers = [c.rsplit(" :: ", 1)[-1] for c in about.get_all("Classifier") or [] if c.startswith("License")]
-    return about.get("License-Expression") or "; ".join(classifiers) or about.get("License") or ""
+    return "; ".join(expression or classifiers or words or [])
 
 
 @pytest.mark.parametrize("package", re.findall(r"^([\w.-]+)==", REQUIREMENTS.read_text(), re.MULTILINE))
