@@ -151,6 +151,30 @@ def test_a_port_in_use_is_refused_with_its_owner(launcher: Launcher) -> None:
     assert not launcher.pidfile.exists()
 
 
+def test_the_owner_is_that_of_the_address(launcher: Launcher) -> None:
+    """This process, which /proc lists first, has the same port on another address, as nodes of one machine do."""
+    with socket.create_server(("127.0.0.3", 0)) as elsewhere:
+        port = elsewhere.getsockname()[1]
+        code = f"import socket; s = socket.create_server(('127.0.0.2', {port})); print(flush=True); s.accept()"
+        owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        try:
+            assert owner.stdout is not None
+            owner.stdout.readline()
+            done = launcher.start(SLEEP, "--port", f"127.0.0.2:{port}")
+        finally:
+            owner.kill()
+            owner.wait()
+    assert f"but process {owner.pid} (" in done.stderr
+
+
+@pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
+def test_who_listens_on_all_addresses_is_the_owner(launcher: Launcher, everywhere: str) -> None:
+    family = socket.AF_INET6 if everywhere == "::" else socket.AF_INET
+    with socket.create_server((everywhere, 0), family=family, dualstack_ipv6=everywhere == "::") as server:
+        done = launcher.start(SLEEP, "--port", f"127.0.0.2:{server.getsockname()[1]}")
+    assert f"but process {os.getpid()} (" in done.stderr
+
+
 def test_an_address_of_another_machine_is_refused(launcher: Launcher) -> None:
     done = launcher.start(SLEEP, "--port", "192.0.2.1:7")
     assert done.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -12,9 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.tests.e2e.conftest import LIMIT_S, Strata, leftovers, wait_for
+from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, leftovers, wait_for
 
 pytestmark = pytest.mark.cluster
+
+PROBES = set(re.findall(r"BPF_PROG\((\w{1,15})", (ROOT / "tracer/bpf/iotrace.bpf.c").read_text()))
 
 # Long enough to be in the middle of it, whatever the machine.
 ENDLESS = ["--set", "workloads.app.properties.operationcount=2000000"]
@@ -35,6 +38,9 @@ def in_the_middle(strata: Strata, run: subprocess.Popen[str], before: set[str]) 
     folder: Path = wait_for(measuring, LIMIT_S, "the run phase")
     # Operations are logged when the phase is under way on both clients.
     wait_for(lambda: all(_bytes(strata, client) > 4096 for client in ("client1", "client2")), 60, "operations")
+    traced = [traced for traced in folder.glob("nodes/*/facts.json") if '"can_trace": true' in traced.read_text()]
+    if traced:
+        assert [program for program in leftovers()["BPF programs"] if program.split()[1] in PROBES]
     return folder
 
 
@@ -58,6 +64,8 @@ def ended(strata: Strata, run: subprocess.Popen[str], folder: Path, reason: str)
     assert kept, "what was measured until then is kept"
     names = {process.name() for process in strata.processes()}
     assert not names & {"strata-iotrace"}
+    # As `bpftool prog` lists them: the names that the tracer's own source gives its programs.
+    assert not [program for program in leftovers()["BPF programs"] if program.split()[1] in PROBES]
     assert not [p for p in strata.processes() if "app-run" in " ".join(p.cmdline())]
     return output
 

@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 import errno
 import hashlib
+import ipaddress
 import json
 import os
 import signal
@@ -172,13 +173,26 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     return address, int(port)
 
 
-def port_owner(port: int) -> str:
-    """Who listens on a port, as far as /proc shows it to us."""
+def kernel_hex(address: str) -> str:
+    """An address as /proc/net/tcp writes it: words of four bytes, each in the machine's order."""
+    packed = ipaddress.ip_address(address).packed
+    words = (packed[i : i + 4] for i in range(0, len(packed), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
+
+
+def port_owner(address: str, port: int) -> str:
+    """Who listens on a port of this address, or of all addresses, as far as /proc shows it to us.
+
+    The same port of another address is another matter: several nodes of one machine share their port numbers."""
     inodes = set()
+    # A socket of both families has the IPv4 address at its end (::ffff:1.2.3.4).
+    wanted = kernel_hex(address)
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text(encoding="ascii").splitlines()[1:] if Path(table).exists() else []:
             fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+            host, _, listening = fields[1].partition(":")
+            here = host.endswith(wanted) or not host.strip("0")
+            if fields[3] == "0A" and int(listening, 16) == port and here:
                 inodes.add(f"socket:[{fields[9]}]")
     for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
         try:
@@ -200,7 +214,9 @@ def require_free_port(name: str, endpoint: str) -> None:
             probe.bind((address.strip("[]"), port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise DaemonError(f"{name} needs port {endpoint}, but {port_owner(port)} uses it") from error
+                raise DaemonError(
+                    f"{name} needs port {endpoint}, but {port_owner(address.strip('[]'), port)} uses it"
+                ) from error
             raise DaemonError(f"{name} cannot use {endpoint}: {error.strerror}") from error
 
 
