@@ -6,6 +6,9 @@ import java.util.Properties;
 
 /** Typed, checked access to the properties of a run; every refusal names the property and its value. */
 public final class Settings {
+  /** Most bytes that one value may have: 1 GiB. */
+  public static final int MOST_BYTES = 1 << 30;
+
   private final Properties properties;
 
   public Settings(Properties properties) {

@@ -20,12 +20,12 @@ public final class Interval {
 
   /** Operations finished in the interval. */
   public long operations() {
-    return count(series -> !series.intended());
+    return count(Series::countsOperations);
   }
 
   /** Operations that failed in the interval. */
   public long failures() {
-    return count(series -> !series.intended() && series.failed());
+    return count(series -> series.countsOperations() && series.failed());
   }
 
   /** 99th percentile over all operations that did not fail, in microseconds; null when there were none. */
@@ -33,7 +33,7 @@ public final class Interval {
     Histogram all = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
     for (int i = 0; i < histograms.length; i++) {
       Series series = Series.ALL.get(i);
-      if (histograms[i] != null && !series.intended() && !series.failed()) {
+      if (histograms[i] != null && series.countsOperations() && !series.failed()) {
         all.add(histograms[i]);
       }
     }

@@ -1,40 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.measure;
 
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
-import java.util.stream.IntStream;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.ToLongFunction;
 import org.HdrHistogram.Histogram;
 import org.stratabench.ycsb.workload.OperationType;
 
 /** Merges what the threads recorded, interval by interval; every value appears in exactly one interval and in the totals. */
 public final class Measurements {
-  private final ThreadRecorder[] threads;
+  // each thread makes its own recorder, so that no two share a cache line
+  private final List<ThreadRecorder> threads = new CopyOnWriteArrayList<>();
+  private final long[][][] seen = new long[Series.ALL.size()][LatencyCounts.PAGES][];
   private final Histogram[] totals = new Histogram[Series.ALL.size()];
   private long done;
   private long failed;
 
-  /** @param threads how many threads record */
-  public Measurements(int threads) {
-    this.threads = IntStream.range(0, threads).mapToObj(i -> new ThreadRecorder()).toArray(ThreadRecorder[]::new);
-  }
-
-  /** The recorder of one thread. */
-  public ThreadRecorder thread(int index) {
-    return threads[index];
+  /** A recorder for the calling thread. */
+  public ThreadRecorder newThread() {
+    ThreadRecorder recorder = new ThreadRecorder();
+    threads.add(recorder);
+    return recorder;
   }
 
   /** Takes what was recorded since the last call. */
   public Interval takeInterval() {
     Histogram[] merged = new Histogram[totals.length];
     for (int position = 0; position < merged.length; position++) {
-      merged[position] = mergeThreads(position);
-      if (merged[position] != null) {
-        if (totals[position] == null) {
-          totals[position] = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
-        }
-        totals[position].add(merged[position]);
+      int series = position;
+      List<LatencyCounts> counts = threads.stream().map(thread -> thread.series(series)).filter(Objects::nonNull).toList();
+      if (counts.isEmpty()) {
+        continue;
       }
+      merged[position] = growth(counts, seen[position]);
+      if (totals[position] == null) {
+        totals[position] = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
+      }
+      totals[position].add(merged[position]);
     }
     Interval interval = new Interval(merged);
     done += interval.operations();
@@ -42,19 +48,31 @@ public final class Measurements {
     return interval;
   }
 
-  private Histogram mergeThreads(int position) {
-    Histogram merged = null;
-    for (ThreadRecorder thread : threads) {
-      Histogram part = thread.takeInterval(position);
-      if (part == null) {
+  /** What the sum of all counts has grown by since it was {@code before}, which is brought up to date. */
+  private static Histogram growth(List<LatencyCounts> counts, long[][] before) {
+    Histogram growth = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
+    long[] sum = new long[LatencyCounts.CELLS_PER_PAGE];
+    for (int page = 0; page < LatencyCounts.PAGES; page++) {
+      Arrays.fill(sum, 0);
+      boolean any = false;
+      for (LatencyCounts part : counts) {
+        any |= part.addPage(page, sum);
+      }
+      if (!any) {
         continue;
       }
-      if (merged == null) {
-        merged = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
+      if (before[page] == null) {
+        before[page] = new long[LatencyCounts.CELLS_PER_PAGE];
       }
-      merged.add(part);
+      for (int cell = 0; cell < sum.length; cell++) {
+        long added = sum[cell] - before[page][cell];
+        if (added > 0) {
+          growth.recordValueWithCount(LatencyCounts.leastValue(page, cell), added);
+          before[page][cell] = sum[cell];
+        }
+      }
     }
-    return merged;
+    return growth;
   }
 
   /** Operations in all intervals taken so far. */
@@ -68,17 +86,22 @@ public final class Measurements {
   }
 
   /** All values of a series so far, or null when it had none. */
-  Histogram total(Series series) {
-    Histogram total = totals[Series.position(series.type(), series.failed(), series.intended())];
+  Histogram total(int position) {
+    Histogram total = totals[position];
     return total == null || total.getTotalCount() == 0 ? null : total;
   }
 
   long notFound(OperationType type) {
-    long sum = 0;
-    for (ThreadRecorder thread : threads) {
-      sum += thread.notFound(type);
-    }
-    return sum;
+    return sum(thread -> thread.notFound(type));
+  }
+
+  /** Records that operations of a type returned. */
+  long records(OperationType type) {
+    return sum(thread -> thread.records(type));
+  }
+
+  private long sum(ToLongFunction<ThreadRecorder> count) {
+    return threads.stream().mapToLong(count).sum();
   }
 
   Map<String, Long> failureCauses(OperationType type) {
@@ -91,10 +114,13 @@ public final class Measurements {
 
   /** Lateness of all waits for a scheduled start, in nanoseconds; null when nobody waited. */
   Histogram wakeupErrors() {
-    Histogram all = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
-    for (ThreadRecorder thread : threads) {
-      all.add(thread.wakeupErrors());
-    }
+    List<LatencyCounts> counts = threads.stream().map(ThreadRecorder::wakeupErrors).toList();
+    Histogram all = growth(counts, new long[LatencyCounts.PAGES][]);
     return all.getTotalCount() == 0 ? null : all;
+  }
+
+  /** Monotonic instant of the last recorded answer; {@link Long#MIN_VALUE} before the first. */
+  public long lastEndMonoNs() {
+    return threads.stream().mapToLong(ThreadRecorder::lastEndMonoNs).max().orElse(Long.MIN_VALUE);
   }
 }

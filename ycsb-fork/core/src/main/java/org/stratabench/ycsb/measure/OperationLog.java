@@ -65,12 +65,6 @@ public final class OperationLog implements Closeable {
   /** One thread's end of the log: records gather in memory and go to the file a buffer at a time. */
   public final class Writer {
     private final ByteBuffer buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
-    private final short thread;
-
-    /** @param thread number of the thread, below 65536 */
-    public Writer(int thread) {
-      this.thread = (short) thread;
-    }
 
     /**
      * Adds one operation.
@@ -78,15 +72,16 @@ public final class OperationLog implements Closeable {
      * @param startNs monotonic clock at the real start
      * @param latencyNs from there to the answer
      * @param delayNs real start minus scheduled start, -1 without a schedule
-     * @param keyHash folded FNV-1a of the key
+     * @param keyHash the key's, see {@link org.stratabench.ycsb.workload.Key#hash}
+     * @param client number of the logical client, below 65536
      * @throws IOException when the disk does not take a full buffer
      */
-    public void add(long startNs, long latencyNs, long delayNs, int keyHash, OperationType type, Outcome outcome)
+    public void add(long startNs, long latencyNs, long delayNs, int keyHash, int client, OperationType type, Outcome outcome)
         throws IOException {
       if (buffer.remaining() < RECORD_BYTES) {
         flush();
       }
-      buffer.putLong(startNs).putLong(latencyNs).putLong(delayNs).putInt(keyHash).putShort(thread)
+      buffer.putLong(startNs).putLong(latencyNs).putLong(delayNs).putInt(keyHash).putShort((short) client)
           .put((byte) type.ordinal()).put((byte) outcome.ordinal());
     }
 

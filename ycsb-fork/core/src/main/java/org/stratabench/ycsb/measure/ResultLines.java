@@ -32,10 +32,10 @@ public final class ResultLines {
       line("CLIENT", "WakeupError50thPercentile(us)", wakeups.getValueAtPercentile(50) / 1e3);
       line("CLIENT", "WakeupError99thPercentile(us)", wakeups.getValueAtPercentile(99) / 1e3);
     }
-    for (Series series : Series.ALL) {
-      Histogram histogram = measurements.total(series);
+    for (int position = 0; position < Series.ALL.size(); position++) {
+      Histogram histogram = measurements.total(position);
       if (histogram != null) {
-        printSeries(measurements, series, histogram);
+        printSeries(measurements, Series.ALL.get(position), histogram);
       }
     }
   }
@@ -50,7 +50,7 @@ public final class ResultLines {
       String name = percentile == Math.rint(percentile) ? Integer.toString((int) percentile) : Double.toString(percentile);
       line(section, name + "thPercentileLatency(us)", histogram.getValueAtPercentile(percentile) / 1e3);
     }
-    if (!series.intended()) {
+    if (series.countsOperations()) {
       printReturns(measurements, series, histogram.getTotalCount());
     }
   }

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.measure;
 
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.HdrHistogram.Histogram;
 import org.stratabench.ycsb.workload.OperationType;
 
 /** The totals of a run as {@code summary.json} holds them. */
 public final class Results {
+  private static final Set<OperationType> RETURN_SEVERAL = EnumSet.of(OperationType.SCAN, OperationType.MULTI_GET,
+      OperationType.FILTERED_SCAN, OperationType.SECONDARY_LOOKUP, OperationType.TRAVERSAL);
+
   private final Measurements measurements;
 
   public Results(Measurements measurements) {
@@ -18,8 +24,8 @@ public final class Results {
   public Map<String, Object> operations() {
     Map<String, Object> operations = new LinkedHashMap<>();
     for (OperationType type : OperationType.values()) {
-      Histogram answered = measurements.total(new Series(type, false, false));
-      Histogram failed = measurements.total(new Series(type, true, false));
+      Histogram answered = measurements.total(Series.position(type, false, false));
+      Histogram failed = measurements.total(Series.position(type, true, false));
       if (answered == null && failed == null) {
         continue;
       }
@@ -33,10 +39,32 @@ public final class Results {
       operation.put("failed", failures);
       operation.put("errors", measurements.failureCauses(type));
       operation.put("latency_ns", times(answered));
-      operation.put("intended_ns", times(measurements.total(new Series(type, false, true))));
+      operation.put("intended_ns", times(measurements.total(Series.position(type, false, true))));
+      if (RETURN_SEVERAL.contains(type)) {
+        operation.put("records", measurements.records(type));
+      }
+      if (type == OperationType.READ_MODIFY_WRITE) {
+        operation.put("parts", parts());
+      }
       operations.put(type.label(), operation);
     }
     return operations;
+  }
+
+  /** The read and the write inside the read-modify-writes; the write has no scheduled start of its own. */
+  private Map<String, Object> parts() {
+    Map<String, Object> parts = new LinkedHashMap<>();
+    for (OperationType part : List.of(OperationType.READ, OperationType.UPDATE)) {
+      Histogram answered = measurements.total(Series.partPosition(part, false, false));
+      Histogram failed = measurements.total(Series.partPosition(part, true, false));
+      Map<String, Object> figures = new LinkedHashMap<>();
+      figures.put("count", (answered == null ? 0 : answered.getTotalCount()) + (failed == null ? 0 : failed.getTotalCount()));
+      figures.put("failed", failed == null ? 0 : failed.getTotalCount());
+      figures.put("latency_ns", times(answered));
+      figures.put("intended_ns", times(measurements.total(Series.partPosition(part, false, true))));
+      parts.put(part.label(), figures);
+    }
+    return parts;
   }
 
   private static Map<String, Object> times(Histogram histogram) {

@@ -3,11 +3,10 @@ package org.stratabench.ycsb.measure;
 
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.atomic.LongAdder;
-import org.HdrHistogram.Histogram;
-import org.HdrHistogram.SingleWriterRecorder;
 import org.stratabench.ycsb.workload.OperationType;
 import org.stratabench.ycsb.workload.Outcome;
 
@@ -16,26 +15,43 @@ public final class ThreadRecorder {
   static final int SIGNIFICANT_DIGITS = 3;
 
   // made when the first value arrives: most threads see two or three of the many series
-  private final AtomicReferenceArray<SingleWriterRecorder> recorders = new AtomicReferenceArray<>(Series.ALL.size());
-  private final Histogram[] recycled = new Histogram[Series.ALL.size()];
+  private final AtomicReferenceArray<LatencyCounts> counts = new AtomicReferenceArray<>(Series.ALL.size());
   private final AtomicLongArray notFound = new AtomicLongArray(OperationType.values().length);
+  private final AtomicLongArray records = new AtomicLongArray(OperationType.values().length);
   private final Map<OperationType, Map<String, LongAdder>> failures = new ConcurrentHashMap<>();
-  private final SingleWriterRecorder wakeupErrors = new SingleWriterRecorder(SIGNIFICANT_DIGITS);
+  private final LatencyCounts wakeupErrors = new LatencyCounts();
+  private final AtomicLong lastEndMonoNs = new AtomicLong(Long.MIN_VALUE);
 
   /**
    * Records one finished operation.
    *
    * @param latencyNs from the real start to the answer
    * @param intendedNs from the scheduled start to the answer, or -1 without a schedule
+   * @param endMonoNs monotonic instant of the answer
    */
-  public void record(OperationType type, Outcome outcome, long latencyNs, long intendedNs) {
+  public void record(OperationType type, Outcome outcome, long latencyNs, long intendedNs, long endMonoNs) {
     boolean failed = outcome == Outcome.FAILED;
     if (outcome == Outcome.NOT_FOUND) {
-      notFound.lazySet(type.ordinal(), notFound.get(type.ordinal()) + 1);
+      add(notFound, type, 1);
     }
-    recorder(Series.position(type, failed, false)).recordValue(latencyNs);
+    counts(Series.position(type, failed, false)).add(latencyNs);
     if (intendedNs >= 0) {
-      recorder(Series.position(type, failed, true)).recordValue(intendedNs);
+      counts(Series.position(type, failed, true)).add(intendedNs);
+    }
+    lastEndMonoNs.lazySet(endMonoNs);
+  }
+
+  /**
+   * Records one part of a read-modify-write.
+   *
+   * @param part READ or UPDATE
+   * @param intendedNs as for the whole; -1 also where the part has no scheduled start of its own
+   */
+  public void recordPart(OperationType part, Outcome outcome, long latencyNs, long intendedNs) {
+    boolean failed = outcome == Outcome.FAILED;
+    counts(Series.partPosition(part, failed, false)).add(latencyNs);
+    if (intendedNs >= 0) {
+      counts(Series.partPosition(part, failed, true)).add(intendedNs);
     }
   }
 
@@ -44,39 +60,54 @@ public final class ThreadRecorder {
     failures.computeIfAbsent(type, t -> new ConcurrentHashMap<>()).computeIfAbsent(cause, c -> new LongAdder()).increment();
   }
 
+  /** Counts records that an operation returned. */
+  public void countRecords(OperationType type, long received) {
+    if (received > 0) {
+      add(records, type, received);
+    }
+  }
+
   /** Records how late, in nanoseconds, the thread woke from waiting for a scheduled start. */
   public void recordWakeup(long lateNs) {
-    wakeupErrors.recordValue(Math.max(0, lateNs));
+    wakeupErrors.add(lateNs);
   }
 
-  private SingleWriterRecorder recorder(int position) {
-    SingleWriterRecorder recorder = recorders.get(position);
-    if (recorder == null) {
-      recorder = new SingleWriterRecorder(SIGNIFICANT_DIGITS);
-      recorders.set(position, recorder);
-    }
-    return recorder;
+  private static void add(AtomicLongArray counters, OperationType type, long count) {
+    counters.lazySet(type.ordinal(), counters.getPlain(type.ordinal()) + count);
   }
 
-  /** The values of one series since the last call, or null when the series never had one; valid until the next call. */
-  Histogram takeInterval(int position) {
-    SingleWriterRecorder recorder = recorders.get(position);
-    if (recorder == null) {
-      return null;
+  private LatencyCounts counts(int position) {
+    LatencyCounts own = counts.getPlain(position);
+    if (own == null) {
+      own = new LatencyCounts();
+      counts.set(position, own);
     }
-    recycled[position] = recorder.getIntervalHistogram(recycled[position]);
-    return recycled[position];
+    return own;
+  }
+
+  /** The counts of one series, or null when it never had a value. */
+  LatencyCounts series(int position) {
+    return counts.get(position);
+  }
+
+  LatencyCounts wakeupErrors() {
+    return wakeupErrors;
   }
 
   long notFound(OperationType type) {
     return notFound.get(type.ordinal());
   }
 
+  long records(OperationType type) {
+    return records.get(type.ordinal());
+  }
+
   Map<String, LongAdder> failures(OperationType type) {
     return failures.getOrDefault(type, Map.of());
   }
 
-  Histogram wakeupErrors() {
-    return wakeupErrors.getIntervalHistogram();
+  /** Monotonic instant of the last recorded answer; {@link Long#MIN_VALUE} before the first. */
+  public long lastEndMonoNs() {
+    return lastEndMonoNs.get();
   }
 }

@@ -64,7 +64,7 @@ final class OutputFiles implements Closeable {
 
   void writeLogHeader(Clock clock, RunPlan plan) throws IOException {
     if (operationLog != null) {
-      operationLog.writeHeader(clock, plan.shard(), plan.threads());
+      operationLog.writeHeader(clock, plan.shard(), plan.clients());
     }
   }
 

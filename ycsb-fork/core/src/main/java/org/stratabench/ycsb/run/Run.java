@@ -8,19 +8,24 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.SetupException;
+import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.UsageException;
+import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.measure.ClientCost;
 import org.stratabench.ycsb.measure.Clock;
 import org.stratabench.ycsb.measure.Interval;
 import org.stratabench.ycsb.measure.Measurements;
 import org.stratabench.ycsb.measure.OperationLog;
 import org.stratabench.ycsb.measure.ResultLines;
-import org.stratabench.ycsb.workload.AcknowledgedInserts;
+import org.stratabench.ycsb.workload.OperationType;
+import org.stratabench.ycsb.workload.RequestGenerator;
 
 /** One load or run phase from connecting to the results on disk. */
 public final class Run {
@@ -46,6 +51,7 @@ public final class Run {
   private final Worker[] workers;
   private final Thread[] threads;
 
+  private Database database;
   private Clock clock;
   private ClientCost costAtStart;
   private IntervalWriter intervals;
@@ -67,7 +73,7 @@ public final class Run {
     this.status = status;
     this.control = control;
     this.gate = new Gate(plan.threads(), control);
-    this.measurements = new Measurements(plan.threads());
+    this.measurements = new Measurements();
     this.measuredErrors = new ErrorBound(plan.errorBound(), plan.silenceNs(), plan.planned());
     this.warmupErrors = new ErrorBound(plan.errorBound(), plan.silenceNs(), Long.MAX_VALUE);
     this.workers = new Worker[plan.threads()];
@@ -80,6 +86,20 @@ public final class Run {
    * @return what the process should exit with
    */
   public ExitCode execute() throws InterruptedException {
+    try {
+      database = options.binding().newDatabase();
+      refuseWhatItCannotDo();
+      phase();
+    } catch (SetupException e) {
+      cannotSetUp(e);
+    }
+    if (control.stopped()) {
+      status.failed(control.reason());
+    }
+    return control.code();
+  }
+
+  private void phase() throws InterruptedException {
     try (OutputFiles files = OutputFiles.open(options.output(), plan.operationLog())) {
       startThreads(files.operationLog());
       try {
@@ -99,24 +119,51 @@ public final class Run {
     } catch (IOException e) {
       cannotWrite(e);
     }
-    if (control.stopped()) {
-      status.failed(control.reason());
-    }
-    return control.code();
   }
 
   private void startThreads(OperationLog log) {
     status.state("connecting");
-    AcknowledgedInserts inserts =
-        plan.phase() == Options.Phase.LOAD ? null : new AcknowledgedInserts(plan.spec().recordCount(), plan.shard());
-    Worker.Shared shared = new Worker.Shared(plan, options.binding(), properties, gate, control, inserts,
-        plan.counted() ? plan.spec().mix(plan.planned(), plan.seed(), plan.shard()) : plan.spec().randomMix(), warmupDone, warmupFailed);
+    RequestGenerator.Shared requests = new RequestGenerator.Shared(plan.spec(), plan.shard());
+    LogicalClient.Shared clients = new LogicalClient.Shared(plan, control, requests, warmupDone, warmupFailed);
+    Worker.Shared shared = new Worker.Shared(plan, database, gate, control, measurements, log, clients);
     for (int i = 0; i < workers.length; i++) {
-      workers[i] = new Worker(shared, i, measurements.thread(i), log == null ? null : log.new Writer(i));
-      threads[i] = new Thread(workers[i], "client-" + i);
-      threads[i].setDaemon(true);
-      threads[i].start();
+      workers[i] = plan.asynchronous() ? new AsyncWorker(shared, i) : new BlockingWorker(shared, i);
+      threads[i] = daemon(workers[i], "client-" + i);
     }
+    // a thread of its own, for a driver may take longer to give up than we want to wait
+    daemon(this::openDatabase, "connect").start();
+  }
+
+  private void refuseWhatItCannotDo() {
+    String name = options.binding().name();
+    boolean load = plan.phase() == Options.Phase.LOAD;
+    Set<OperationType> wanted = load ? Set.of(OperationType.INSERT) : plan.spec().operations();
+    for (OperationType type : new TreeSet<>(wanted)) {
+      if (!database.operations().contains(type)) {
+        throw new UsageException("binding " + name + " cannot do " + type.label() + "; remove " + type.property());
+      }
+    }
+    if (plan.asynchronous() && !database.asynchronous()) {
+      throw new UsageException("binding " + name + " has no asynchronous driver; remove the property clients and use -threads");
+    }
+  }
+
+  private void openDatabase() {
+    try {
+      database.open(new Settings(properties), plan.spec(), plan.phase() == Options.Phase.LOAD);
+    } catch (Exception | Error e) {
+      gate.connected(e);
+      return;
+    }
+    for (Thread thread : threads) {
+      thread.start();
+    }
+  }
+
+  private static Thread daemon(Runnable task, String name) {
+    Thread thread = new Thread(task, name);
+    thread.setDaemon(true);
+    return thread;
   }
 
   private void connect() throws InterruptedException, SetupException {
@@ -251,9 +298,9 @@ public final class Run {
   }
 
   private void finish(OutputFiles files) throws IOException, InterruptedException {
-    Summary.Window window = null;
+    Summary.Measured window = null;
     if (intervals != null) {
-      window = new Summary.Window(clock.toUnix(gate.measureMonoNs()), measuredNs(), ClientCost.now().since(costAtStart));
+      window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs(), ClientCost.now().since(costAtStart));
       try {
         closeWindow(window.measuredNs());
         files.closeLog();
@@ -277,7 +324,7 @@ public final class Run {
   private void closeWindow(long measuredNs) throws IOException {
     for (int i = 0; i < workers.length; i++) {
       if (threads[i].isAlive() && control.isInterrupting()) {
-        workers[i].flushForHungThread();
+        workers[i].flush();
       }
     }
     latest = measurements.takeInterval();
@@ -292,6 +339,17 @@ public final class Run {
     long until = System.nanoTime() + DISCONNECT_NS;
     for (Thread thread : threads) {
       thread.join(Math.max(1, (until - System.nanoTime()) / 1_000_000));
+    }
+    Thread closing = daemon(this::closeDatabase, "close");
+    closing.start();
+    closing.join(Math.max(1, (until - System.nanoTime()) / 1_000_000));
+  }
+
+  private void closeDatabase() {
+    try {
+      database.close();
+    } catch (Exception e) {
+      // results are complete by now, and a connection that will not close ends with the process
     }
   }
 
@@ -309,9 +367,6 @@ public final class Run {
   private long measuredNs() {
     long start = gate.measureMonoNs();
     long end = control.stopped() ? Math.max(start, control.stoppedAtMonoNs()) : start;
-    for (Worker worker : workers) {
-      end = Math.max(end, worker.lastEndMonoNs());
-    }
-    return end - start;
+    return Math.max(end, measurements.lastEndMonoNs()) - start;
   }
 }

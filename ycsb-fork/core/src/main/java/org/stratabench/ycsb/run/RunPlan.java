@@ -15,7 +15,10 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
  * @param spec the workload
  * @param shard which part of it is this client's
  * @param threads number of client threads
- * @param targetPerSecond operations a second of all threads in an open loop, 0 in a closed loop
+ * @param clients number of logical clients; as many as threads unless the binding is driven asynchronously
+ * @param asynchronous whether threads drive many clients each
+ * @param targetPerSecond operations a second of all clients in an open loop, 0 in a closed loop
+ * @param poisson whether arrivals in an open loop are Poisson (else constant)
  * @param seed of all random streams
  * @param keyStart first key number of a load
  * @param planned number of measured operations, {@link Long#MAX_VALUE} when only time ends the run
@@ -27,10 +30,13 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
  * @param operationLog whether {@code ops.bin} is wanted
  * @param statusIntervalNs time between two progress lines
  */
-public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int threads, double targetPerSecond, long seed, long keyStart,
-    long planned, long warmupOperations, long warmupNs, long limitNs, double errorBound, long silenceNs, boolean operationLog, long statusIntervalNs) {
+public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int threads, int clients, boolean asynchronous,
+    double targetPerSecond, boolean poisson, long seed, long keyStart, long planned, long warmupOperations, long warmupNs, long limitNs,
+    double errorBound, long silenceNs, boolean operationLog, long statusIntervalNs) {
   private static final long SECOND_NS = 1_000_000_000L;
   private static final long LONGEST_S = 10L * 365 * 24 * 3600;
+  /** The operation log numbers clients in 16 bits. */
+  private static final int MOST_CLIENTS = 65_535;
 
   /** Reads and checks all properties of the client and its workload. */
   public static RunPlan create(Options options, Settings settings) {
@@ -46,9 +52,17 @@ public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int t
     if (warmupOperations > 0 && warmupSeconds > 0) {
       throw Settings.refuse("warmup.seconds", settings.text("warmup.seconds", ""), "excludes warmup.operations; give one of them");
     }
-    return new RunPlan(options.phase(), spec, shard,
-        (int) settings.wholeNumber("threadcount", 1, 1, 65_535),
-        settings.number("target", 0, 0, 1e9),
+    int threads = (int) settings.wholeNumber("threadcount", 1, 1, MOST_CLIENTS);
+    int clients = (int) settings.wholeNumber("clients", 0, 0, MOST_CLIENTS);
+    if (clients > 0 && clients < threads) {
+      throw Settings.refuse("clients", Integer.toString(clients), "must be at least threadcount=" + threads);
+    }
+    double target = settings.number("target", 0, 0, 1e9);
+    String arrival = settings.choice("arrival", "constant", "constant", "poisson");
+    if (arrival.equals("poisson") && target == 0) {
+      throw Settings.refuse("arrival", arrival, "needs a rate; give -target");
+    }
+    return new RunPlan(options.phase(), spec, shard, threads, clients == 0 ? threads : clients, clients > 0, target, arrival.equals("poisson"),
         settings.wholeNumber("seed", ThreadLocalRandom.current().nextLong(Long.MAX_VALUE), Long.MIN_VALUE, Long.MAX_VALUE),
         spec.insertStart() + shard.start(spec.insertCount()),
         load ? shard.share(spec.insertCount()) : runOperations(settings, spec, shard, limitSeconds),

@@ -23,7 +23,7 @@ final class Summary {
    * @param measuredNs its length on the monotonic clock
    * @param cost what the client used in it
    */
-  record Window(long startUnixNs, long measuredNs, ClientCost cost) { }
+  record Measured(long startUnixNs, long measuredNs, ClientCost cost) { }
 
   private final Options options;
   private final RunPlan plan;
@@ -38,7 +38,7 @@ final class Summary {
   }
 
   /** @param window null when the run ended before it began */
-  Map<String, Object> toMap(RunControl control, Window window) {
+  Map<String, Object> toMap(RunControl control, Measured window) {
     boolean load = plan.phase() == Options.Phase.LOAD;
     Results results = new Results(measurements);
     Map<String, Object> summary = new LinkedHashMap<>();
@@ -50,7 +50,9 @@ final class Summary {
     summary.put("shard", plan.shard().index());
     summary.put("shards", plan.shard().count());
     summary.put("threads", plan.threads());
+    summary.put("clients", plan.clients());
     summary.put("target_ops_per_s", plan.openLoop() ? plan.targetPerSecond() : null);
+    summary.put("arrival", !plan.openLoop() ? null : plan.poisson() ? "poisson" : "constant");
     summary.put("seed", plan.seed());
     summary.put("key_start", load ? plan.keyStart() : null);
     summary.put("key_end", load ? plan.keyStart() + plan.planned() : null);
@@ -75,7 +77,7 @@ final class Summary {
     };
   }
 
-  private static Map<String, Object> client(Results results, Window window) {
+  private static Map<String, Object> client(Results results, Measured window) {
     Map<String, Object> client = new LinkedHashMap<>();
     client.put("cpu_ns", window == null ? null : window.cost().cpuNs());
     client.put("gc_ns", window == null ? null : window.cost().gcNs());

@@ -2,200 +2,106 @@
 package org.stratabench.ycsb.run;
 
 import java.io.IOException;
-import java.util.Properties;
-import java.util.SplittableRandom;
-import java.util.concurrent.atomic.LongAdder;
-import org.stratabench.ycsb.Binding;
 import org.stratabench.ycsb.ExitCode;
-import org.stratabench.ycsb.Options;
+import org.stratabench.ycsb.db.Database;
+import org.stratabench.ycsb.measure.Measurements;
 import org.stratabench.ycsb.measure.OperationLog;
 import org.stratabench.ycsb.measure.ThreadRecorder;
-import org.stratabench.ycsb.workload.AcknowledgedInserts;
-import org.stratabench.ycsb.workload.KeyNames;
-import org.stratabench.ycsb.workload.Mixing;
-import org.stratabench.ycsb.workload.OperationMix;
-import org.stratabench.ycsb.workload.OperationType;
-import org.stratabench.ycsb.workload.Outcome;
-import org.stratabench.ycsb.workload.Requests;
-import site.ycsb.DB;
 
-/** One client thread: connects, warms up, measures, disconnects. */
-final class Worker implements Runnable {
-  private static final int PURPOSE_REQUESTS = 0;
-
+/** One client thread: connects, warms up, measures, disconnects. How it drives its logical clients is the subclasses' business. */
+abstract class Worker implements Runnable {
   /**
    * What all threads of a run share.
    *
-   * @param inserts null in the load phase
-   * @param warmupDone operations finished in the warm-up
-   * @param warmupFailed failures among them
+   * @param log null when there is to be no operation log
    */
-  record Shared(RunPlan plan, Binding binding, Properties properties, Gate gate, RunControl control, AcknowledgedInserts inserts,
-      OperationMix mix, LongAdder warmupDone, LongAdder warmupFailed) { }
+  record Shared(RunPlan plan, Database database, Gate gate, RunControl control, Measurements measurements, OperationLog log,
+      LogicalClient.Shared clients) { }
 
   private final Shared shared;
-  private final RunPlan plan;
-  private final RunControl control;
   private final int thread;
-  private final ThreadRecorder recorder;
-  private final OperationLog.Writer log;
-  private final SplittableRandom random;
-  private Requests requests;
-  private volatile long lastEndMonoNs = Long.MIN_VALUE;
+  private volatile OperationLog.Writer log;
 
-  /** @param log null when there is to be no operation log */
-  Worker(Shared shared, int thread, ThreadRecorder recorder, OperationLog.Writer log) {
+  Worker(Shared shared, int thread) {
     this.shared = shared;
-    this.plan = shared.plan();
-    this.control = shared.control();
     this.thread = thread;
-    this.recorder = recorder;
-    this.log = log;
-    this.random = Mixing.stream(plan.seed(), plan.shard().index(), thread, PURPOSE_REQUESTS);
+  }
+
+  /** Makes the sessions of this thread's clients. */
+  abstract void connect(ThreadRecorder recorder, OperationLog.Writer writer) throws Exception;
+
+  /** Does the operations of one window. */
+  abstract void perform(Window window) throws IOException;
+
+  /** Closes the sessions. */
+  abstract void disconnect() throws Exception;
+
+  Shared shared() {
+    return shared;
+  }
+
+  /** Number of this thread, 0-based. */
+  int thread() {
+    return thread;
   }
 
   @Override
-  public void run() {
-    DB db = connect();
-    if (db == null) {
+  public final void run() {
+    try {
+      log = shared.log() == null ? null : shared.log().new Writer();
+      connect(shared.measurements().newThread(), log);
+      shared.gate().connected(null);
+    } catch (Exception | Error e) {
+      shared.gate().connected(e);
       return;
     }
     try {
-      work(db);
+      work();
     } catch (InterruptedException e) {
       // only an ending run interrupts its threads
     } catch (IOException e) {
-      control.stop(ExitCode.ABORTED, "cannot write ops.bin: " + e.getMessage() + "; free the disk or choose another -output");
+      shared.control().stop(ExitCode.ABORTED, "cannot write ops.bin: " + e.getMessage() + "; free the disk or choose another -output");
     } catch (RuntimeException | Error e) {
-      control.stop(ExitCode.ABORTED, "client thread " + thread + " was lost: " + e);
+      shared.control().stop(ExitCode.ABORTED, "client thread " + thread + " was lost: " + e);
     } finally {
       shared.gate().finished();
     }
-    disconnect(db);
+    release();
   }
 
-  private DB connect() {
-    try {
-      DB db = shared.binding().newDb();
-      db.setProperties(shared.properties());
-      db.init();
-      shared.gate().connected(null);
-      return db;
-    } catch (Exception | Error e) {
-      shared.gate().connected(e);
-      return null;
-    }
-  }
-
-  private void disconnect(DB db) {
+  private void release() {
     try {
       shared.gate().awaitReleased();
-      db.cleanup();
+      disconnect();
     } catch (Exception e) {
       // results are complete by now, and a connection that will not close ends with the process
     }
   }
 
-  private void work(DB db) throws InterruptedException, IOException {
-    boolean load = plan.phase() == Options.Phase.LOAD;
-    requests = load ? Requests.forLoad(plan.spec(), db, random)
-        : Requests.forRun(plan.spec(), db, shared.inserts(), plan.shard(), thread, plan.threads(), random);
-    if (!shared.gate().awaitStarted()) {
+  private void work() throws InterruptedException, IOException {
+    RunPlan plan = shared.plan();
+    Gate gate = shared.gate();
+    if (!gate.awaitStarted()) {
       return;
     }
-    Pacer warmupPacer = new Pacer(control, shared.gate().startMonoNs(), plan.targetPerSecond());
-    warmupPacer.await(shared.gate().startMonoNs());
-    if (plan.hasWarmup()) {
-      warmUp(warmupPacer);
-    }
+    new Waiter(shared.control()::stopped).await(gate.startMonoNs());
     if (plan.warmupOperations() > 0) {
-      shared.gate().warm();
-      if (!shared.gate().awaitWarm()) {
+      perform(new Window(gate.startMonoNs(), Long.MAX_VALUE, plan.warmupOperations(), false));
+      gate.warm();
+      if (!gate.awaitWarm()) {
         return;
       }
+    } else if (plan.warmupNs() > 0) {
+      perform(new Window(gate.startMonoNs(), gate.measureMonoNs(), Long.MAX_VALUE, false));
     }
-    measure();
-    if (log != null) {
-      log.flush();
-    }
+    long start = gate.measureMonoNs();
+    new Waiter(shared.control()::stopped).await(start);
+    perform(new Window(start, plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs(), plan.planned(), true));
+    flush();
   }
 
-  private void warmUp(Pacer pacer) {
-    OperationMix mix = plan.spec().randomMix();
-    long count = plan.warmupOperations() > 0 ? plan.warmupOperations() : Long.MAX_VALUE;
-    long until = plan.warmupNs() > 0 ? shared.gate().measureMonoNs() : Long.MAX_VALUE;
-    for (long index = thread; index < count && !control.stopped(); index += plan.threads()) {
-      long due = pacer.due(index);
-      if (due >= until) {
-        return;
-      }
-      pacer.await(due);
-      if (System.nanoTime() >= until) {
-        return;
-      }
-      requests.prepare(mix.type(index, random));
-      if (requests.execute() == Outcome.FAILED) {
-        shared.warmupFailed().increment();
-      }
-      shared.warmupDone().increment();
-    }
-  }
-
-  private void measure() throws IOException {
-    long start = shared.gate().measureMonoNs();
-    long until = plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs();
-    Pacer pacer = new Pacer(control, start, plan.targetPerSecond());
-    pacer.await(start);
-    for (long index = thread; index < plan.planned() && !control.stopped(); index += plan.threads()) {
-      OperationType type = prepare(index);
-      long due = pacer.due(index);
-      boolean waited = pacer.await(due);
-      long begin = System.nanoTime();
-      if (control.stopped() || begin >= until) {
-        return;
-      }
-      if (waited) {
-        recorder.recordWakeup(begin - due);
-      }
-      Outcome outcome = requests.execute();
-      long end = System.nanoTime();
-      if (outcome == Outcome.FAILED && control.isInterrupting()) {
-        return;
-      }
-      note(type, outcome, begin, end, plan.openLoop() ? due : -1);
-    }
-  }
-
-  private OperationType prepare(long index) {
-    if (plan.phase() == Options.Phase.LOAD) {
-      requests.prepareLoad(plan.keyStart() + index);
-      return OperationType.INSERT;
-    }
-    OperationType type = shared.mix().type(index, random);
-    requests.prepare(type);
-    return type;
-  }
-
-  /** @param due scheduled start, or -1 in a closed loop */
-  private void note(OperationType type, Outcome outcome, long begin, long end, long due) throws IOException {
-    boolean scheduled = due != -1;
-    if (log != null) {
-      log.add(begin, end - begin, scheduled ? begin - due : -1, KeyNames.foldedHash(requests.key()), type, outcome);
-    }
-    if (outcome == Outcome.FAILED) {
-      recorder.countFailure(type, requests.failureCause());
-    }
-    recorder.record(type, outcome, end - begin, scheduled ? end - due : -1);
-    lastEndMonoNs = end;
-  }
-
-  /** Monotonic instant of the last recorded answer; {@link Long#MIN_VALUE} before the first. */
-  long lastEndMonoNs() {
-    return lastEndMonoNs;
-  }
-
-  /** Writes what a thread that hangs in the database has gathered; only for threads that will not write any more. */
-  void flushForHungThread() throws IOException {
+  /** Hands what the operation log has gathered to the file. */
+  final void flush() throws IOException {
     if (log != null) {
       log.flush();
     }

@@ -17,6 +17,7 @@ public final class AcknowledgedInserts {
 
   private final long base;
   private final Shard shard;
+  private final boolean tracked;
   private final AtomicLong taken = new AtomicLong();
   private final Set<Long> failed = ConcurrentHashMap.newKeySet();
 
@@ -26,15 +27,19 @@ public final class AcknowledgedInserts {
 
   private volatile long frontier;
 
-  /** @param base the first key number that the load phase did not write */
-  public AcknowledgedInserts(long base, Shard shard) {
+  /**
+   * @param base the first key number that the load phase did not write
+   * @param tracked whether anybody will ask for the frontier; if not, answers cost nothing
+   */
+  public AcknowledgedInserts(long base, Shard shard, boolean tracked) {
     this.base = base;
     this.shard = shard;
+    this.tracked = tracked;
   }
 
-  /** Takes the next insert's number k. */
-  public long take() {
-    return taken.getAndIncrement();
+  /** Takes the numbers of the next {@code count} inserts and returns the first. */
+  public long take(int count) {
+    return taken.getAndAdd(count);
   }
 
   /** The key number of insert k. */
@@ -42,13 +47,18 @@ public final class AcknowledgedInserts {
     return base + shard.index() + shard.count() * k;
   }
 
-  /** Notes the answer to insert k. */
-  public void answered(long k, boolean acknowledged) {
+  /** Notes the answer to inserts k to k + count - 1. */
+  public void answered(long k, int count, boolean acknowledged) {
+    if (!tracked) {
+      return;
+    }
     if (!acknowledged) {
-      failed.add(k);
+      for (long i = k; i < k + count; i++) {
+        failed.add(i);
+      }
     }
     synchronized (this) {
-      answered.set((int) (k - trimmedTo));
+      answered.set((int) (k - trimmedTo), (int) (k - trimmedTo) + count);
       int next = answered.nextClearBit((int) (frontier - trimmedTo));
       frontier = trimmedTo + next;
       if (next >= TRIM_AT) {

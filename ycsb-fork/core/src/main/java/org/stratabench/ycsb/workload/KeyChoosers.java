@@ -2,51 +2,68 @@
 package org.stratabench.ycsb.workload;
 
 import java.util.SplittableRandom;
+import org.stratabench.ycsb.Settings;
 
 /**
- * The request distributions.
+ * Makes the request distribution's choosers, one for each logical client; what they share (tables) is made once.
  *
- * <p>{@code uniform}, {@code zipfian}, {@code hotspot} and {@code sequential} choose among the loaded keys, which are the same for every
- * shard; {@code latest} and {@code exponential} prefer the youngest and so include the shard's own acknowledged inserts.
+ * <p>{@code uniform}, {@code zipfian}, {@code hotspot}, {@code sequential} and {@code histogram} choose among the loaded keys, which are the same
+ * for every shard; {@code latest} and {@code exponential} prefer the youngest and so include the shard's own acknowledged inserts.
  */
 final class KeyChoosers {
-  /** One scattering for all shards, seeds and runs: the popular keys are the same keys everywhere. */
-  private static final long SCATTER_SEED = 0x5354524154414B45L;
+  private final RequestDistribution wanted;
+  private final KeySpace keys;
+  private final Shard shard;
+  private final Scatter scatter;
+  private final Zipf ranks;
+  private final Histogram histogram;
 
-  private KeyChoosers() {
+  KeyChoosers(RequestDistribution wanted, KeySpace keys, Shard shard) {
+    this.wanted = wanted;
+    this.keys = keys;
+    this.shard = shard;
+    this.ranks = new Zipf(wanted.zipfianConstant());
+    this.scatter = wanted.scattered() ? scatter(keys.count()) : null;
+    this.histogram = wanted.histogram() == null ? null : wanted.histogram().over(keys.count());
+  }
+
+  private static Scatter scatter(long count) {
+    if (count > Scatter.MOST) {
+      throw Settings.refuse("recordcount", Long.toString(count), "must be at most 2^50 for a scattered request distribution");
+    }
+    return new Scatter(count);
   }
 
   /**
-   * The chooser of one thread.
+   * The chooser of one client.
    *
-   * @param random the thread's own stream
+   * @param client 0-based, of {@code clients}
+   * @param random the client's own stream
    */
-  static KeyChooser create(WorkloadSpec spec, KeySpace keys, Shard shard, int thread, int threads, SplittableRandom random) {
-    return switch (spec.requestDistribution()) {
-      case "uniform" -> () -> keys.keyNumber(random.nextLong(keys.count()));
-      case "zipfian" -> zipfian(spec, keys, random);
-      case "latest" -> latest(spec, keys, random);
-      case "hotspot" -> hotspot(spec, keys, random);
-      case "exponential" -> exponential(spec, keys, random);
-      case "sequential" -> sequential(keys, shard, thread, threads);
-      default -> throw new IllegalArgumentException(spec.requestDistribution());
+  KeyChooser create(int client, int clients, SplittableRandom random) {
+    return switch (wanted.name()) {
+      case "uniform" -> () -> keys.keyNumber(Mixing.below(keys.count(), random));
+      case "zipfian" -> () -> keys.keyNumber(scattered(ranks.next(keys.count(), random)));
+      case "latest" -> latest(random);
+      case "hotspot" -> hotspot(random);
+      case "exponential" -> exponential(random);
+      case "sequential" -> sequential(client, clients);
+      case "histogram" -> () -> keys.keyNumber(histogram.nextNumber(keys.count(), random));
+      default -> throw new IllegalArgumentException(wanted.name());
     };
   }
 
-  /** Zipf ranks, scattered over the key numbers by a bijection: each rank keeps its exact probability. */
-  private static KeyChooser zipfian(WorkloadSpec spec, KeySpace keys, SplittableRandom random) {
-    Zipf ranks = new Zipf(spec.zipfianConstant());
-    Permutation scatter = new Permutation(keys.count(), SCATTER_SEED);
-    return () -> keys.keyNumber(scatter.apply(ranks.next(keys.count(), random)));
+  /** The place of a rank: itself, or, by a bijection that keeps every probability, one far from its neighbours'. */
+  private long scattered(long rank) {
+    return scatter == null ? rank : scatter.apply(rank);
   }
 
   /** Zipf ranks counted back from the youngest key. */
-  private static KeyChooser latest(WorkloadSpec spec, KeySpace keys, SplittableRandom random) {
-    Zipf ages = new Zipf(spec.zipfianConstant());
+  private KeyChooser latest(SplittableRandom random) {
     return () -> {
       while (true) {
         long n = keys.grown();
-        long i = n - 1 - ages.next(n, random);
+        long i = n - 1 - ranks.next(n, random);
         if (keys.present(i)) {
           return keys.keyNumber(i);
         }
@@ -54,21 +71,20 @@ final class KeyChoosers {
     };
   }
 
-  /** A share of the operations goes to a hot set that is scattered over the key numbers, so it does not fall into one region. */
-  private static KeyChooser hotspot(WorkloadSpec spec, KeySpace keys, SplittableRandom random) {
-    Permutation scatter = new Permutation(keys.count(), SCATTER_SEED);
-    long hot = Math.max(1, Math.min(keys.count(), (long) (keys.count() * spec.hotspotDataFraction())));
+  /** A share of the operations goes to a hot set; scattered over the key numbers, it does not fall into one region. */
+  private KeyChooser hotspot(SplittableRandom random) {
+    long hot = Math.max(1, Math.min(keys.count(), (long) (keys.count() * wanted.hotDataFraction())));
     long cold = keys.count() - hot;
-    double hotShare = cold == 0 ? 1 : spec.hotspotOperationFraction();
+    double hotShare = cold == 0 ? 1 : wanted.hotOperationFraction();
     return () -> {
-      long rank = random.nextDouble() < hotShare ? random.nextLong(hot) : hot + random.nextLong(cold);
-      return keys.keyNumber(scatter.apply(rank));
+      long rank = random.nextDouble() < hotShare ? Mixing.below(hot, random) : hot + Mixing.below(cold, random);
+      return keys.keyNumber(scattered(rank));
     };
   }
 
   /** Exponentially distributed age: the given percentile of requests falls into the given youngest fraction of the keys. */
-  private static KeyChooser exponential(WorkloadSpec spec, KeySpace keys, SplittableRandom random) {
-    double rate = -Math.log(1 - spec.exponentialPercentile() / 100) / (spec.exponentialFraction() * keys.count());
+  private KeyChooser exponential(SplittableRandom random) {
+    double rate = -Math.log(1 - wanted.exponentialPercentile() / 100) / (wanted.exponentialFraction() * keys.count());
     return () -> {
       while (true) {
         double age = -Math.log(1 - random.nextDouble()) / rate;
@@ -80,15 +96,15 @@ final class KeyChoosers {
     };
   }
 
-  /** One after the other, each shard from the start of its own part, its threads taking turns. */
-  private static KeyChooser sequential(KeySpace keys, Shard shard, int thread, int threads) {
+  /** One after the other, each shard from the start of its own part, its clients taking turns. */
+  private KeyChooser sequential(int client, int clients) {
     return new KeyChooser() {
-      private long at = (shard.start(keys.count()) + thread) % keys.count();
+      private long at = (shard.start(keys.count()) + client) % keys.count();
 
       @Override
       public long next() {
         long chosen = at;
-        at = (at + threads) % keys.count();
+        at = (at + clients) % keys.count();
         return keys.keyNumber(chosen);
       }
     };

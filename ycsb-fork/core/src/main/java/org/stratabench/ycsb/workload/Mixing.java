@@ -19,13 +19,33 @@ public final class Mixing {
     return z ^ (z >>> 31);
   }
 
-  /** The random stream of one thread of one shard; {@code purpose} keeps several streams of a thread apart. */
-  public static SplittableRandom stream(long seed, int shard, int thread, int purpose) {
-    return new SplittableRandom(seed(seed, shard, thread, purpose));
+  /**
+   * A uniform number in [0, {@code bound}), {@code bound} at least 1: the high half of a product, without a division
+   * (Lemire, "Fast random integer generation in an interval", 2019).
+   */
+  static long below(long bound, SplittableRandom random) {
+    while (true) {
+      long bits = random.nextLong();
+      long low = bits * bound;
+      // the low half tells the bits of the 2^64 mod bound surplus cases, which would make small numbers a little too frequent
+      if (Long.compareUnsigned(low, bound) >= 0 || Long.compareUnsigned(low, Long.remainderUnsigned(-bound, bound)) >= 0) {
+        return highHalf(bits, bound);
+      }
+    }
+  }
+
+  /** Bits 64 to 127 of the product of an unsigned number and one that is not negative. */
+  static long highHalf(long unsigned, long positive) {
+    return Math.multiplyHigh(unsigned, positive) + (unsigned >> 63 & positive);
+  }
+
+  /** The random stream of one logical client of one shard; {@code purpose} keeps several streams of a client apart. */
+  public static SplittableRandom stream(long seed, int shard, int client, int purpose) {
+    return new SplittableRandom(seed(seed, shard, client, purpose));
   }
 
   /** A seed that differs in every argument. */
-  static long seed(long seed, int shard, int thread, int purpose) {
-    return mix(mix(mix(mix(seed + GOLDEN) + shard + GOLDEN) + thread + GOLDEN) + purpose + GOLDEN);
+  static long seed(long seed, int shard, int client, int purpose) {
+    return mix(mix(mix(mix(seed + GOLDEN) + shard + GOLDEN) + client + GOLDEN) + purpose + GOLDEN);
   }
 }

@@ -8,7 +8,17 @@ public enum OperationType {
   INSERT("INSERT", "insertproportion", 0),
   DELETE("DELETE", "deleteproportion", 0),
   SCAN("SCAN", "scanproportion", 0),
-  READ_MODIFY_WRITE("READ-MODIFY-WRITE", "readmodifywriteproportion", 0);
+  READ_MODIFY_WRITE("READ-MODIFY-WRITE", "readmodifywriteproportion", 0),
+  /** Several records by their keys in one request. */
+  MULTI_GET("MULTI-GET", "multigetproportion", 0),
+  /** Several new records in one request. */
+  BATCH_INSERT("BATCH-INSERT", "batchinsertproportion", 0),
+  /** Records from a key on, in key order, that satisfy a condition which the database evaluates. */
+  FILTERED_SCAN("FILTERED-SCAN", "filteredscanproportion", 0),
+  /** Records by a field that is not their key. */
+  SECONDARY_LOOKUP("SECONDARY-LOOKUP", "secondarylookupproportion", 0),
+  /** Records that edges lead to. */
+  TRAVERSAL("TRAVERSAL", "traversalproportion", 0);
 
   private final String label;
   private final String property;
@@ -20,7 +30,7 @@ public enum OperationType {
     this.defaultProportion = defaultProportion;
   }
 
-  /** The name used in results, YCSB's. */
+  /** The name used in results, YCSB's where YCSB has one. */
   public String label() {
     return label;
   }

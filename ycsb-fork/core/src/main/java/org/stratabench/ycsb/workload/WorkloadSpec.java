@@ -2,39 +2,36 @@
 package org.stratabench.ycsb.workload;
 
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.stream.IntStream;
 import org.stratabench.ycsb.Settings;
 
-/** The workload as the properties describe it: YCSB's CoreWorkload with its names and defaults, and {@code deleteproportion}. */
+/** The workload as the properties describe it: YCSB's CoreWorkload with its names and defaults, deletes, and operations of several steps. */
 public final class WorkloadSpec {
   private static final List<String> SUPPORTED_CLASSES =
       List.of("site.ycsb.workloads.CoreWorkload", "com.yahoo.ycsb.workloads.CoreWorkload");
+  private static final int MOST_AT_ONCE = 100_000;
   private static final int PURPOSE_EXACT_ORDER = 1;
+  private static final int PURPOSE_RANDOM_MIX = 2;
 
   private final String table;
   private final long recordCount;
   private final long insertStart;
   private final long insertCount;
   private final List<String> fieldNames;
-  private final String fieldLengthDistribution;
-  private final int minFieldLength;
-  private final int fieldLength;
+  private final LengthChooser fieldLengths;
+  private final double compressibility;
   private final boolean readAllFields;
   private final boolean writeAllFields;
   private final double[] proportions;
   private final boolean exactMix;
-  private final String requestDistribution;
-  private final double zipfianConstant;
-  private final double hotspotDataFraction;
-  private final double hotspotOperationFraction;
-  private final double exponentialPercentile;
-  private final double exponentialFraction;
+  private final RequestDistribution requestDistribution;
   private final KeyNames keyNames;
-  private final String scanLengthDistribution;
-  private final int minScanLength;
-  private final int maxScanLength;
+  private final LengthChooser scanLengths;
+  private final MultiStep multiStep;
 
   /** Reads and checks every workload property; refuses what it cannot do by name. */
   public WorkloadSpec(Settings settings) {
@@ -47,28 +44,23 @@ public final class WorkloadSpec {
       throw Settings.refuse("recordcount", Long.toString(recordCount),
           "must be at least insertstart + insertcount = " + (insertStart + insertCount));
     }
-    int fieldCount = (int) settings.wholeNumber("fieldcount", 10, 1, 100_000);
+    int fieldCount = (int) settings.wholeNumber("fieldcount", 10, 1, MOST_AT_ONCE);
     String prefix = settings.text("fieldnameprefix", "field");
     fieldNames = IntStream.range(0, fieldCount).mapToObj(i -> prefix + i).toList();
-    fieldLengthDistribution = settings.choice("fieldlengthdistribution", "constant", "constant", "uniform", "zipfian");
-    fieldLength = (int) settings.wholeNumber("fieldlength", 100, 1, 1 << 30);
-    minFieldLength = (int) settings.wholeNumber("minfieldlength", 1, 0, fieldLength);
+    requestDistribution = RequestDistribution.from(settings);
+    fieldLengths = fieldLengths(settings, requestDistribution.zipfianConstant());
+    compressibility = settings.number("value.compressibility", 0, 0, 0.95);
     readAllFields = settings.flag("readallfields", true);
     writeAllFields = settings.flag("writeallfields", false);
     proportions = readProportions(settings);
     exactMix = settings.choice("operation.mix", "random", "random", "exact").equals("exact");
-    requestDistribution = settings.choice("requestdistribution", "uniform",
-        "uniform", "zipfian", "latest", "hotspot", "exponential", "sequential");
-    zipfianConstant = settings.number("zipfianconstant", 0.99, 0.01, 10);
-    hotspotDataFraction = settings.number("hotspotdatafraction", 0.2, 0, 1);
-    hotspotOperationFraction = settings.number("hotspotopnfraction", 0.8, 0, 1);
-    exponentialPercentile = settings.number("exponential.percentile", 95, 0.001, 99.999999);
-    exponentialFraction = settings.number("exponential.frac", 0.8571428571, 1e-9, 1);
     boolean hashed = settings.choice("insertorder", "hashed", "hashed", "ordered").equals("hashed");
     keyNames = new KeyNames(hashed, (int) settings.wholeNumber("zeropadding", 1, 0, 1000));
-    scanLengthDistribution = settings.choice("scanlengthdistribution", "uniform", "uniform", "zipfian");
-    maxScanLength = (int) settings.wholeNumber("maxscanlength", 1000, 1, Integer.MAX_VALUE);
-    minScanLength = (int) settings.wholeNumber("minscanlength", 1, 1, maxScanLength);
+    int maxScanLength = (int) settings.wholeNumber("maxscanlength", 1000, 1, Integer.MAX_VALUE);
+    int minScanLength = (int) settings.wholeNumber("minscanlength", 1, 1, maxScanLength);
+    scanLengths = LengthChooser.create(settings.choice("scanlengthdistribution", "uniform", "uniform", "zipfian"),
+        minScanLength, maxScanLength, requestDistribution.zipfianConstant());
+    multiStep = MultiStep.from(settings, fieldNames, proportions);
   }
 
   private static void refuseUnsupported(Settings settings) {
@@ -85,6 +77,20 @@ public final class WorkloadSpec {
     }
   }
 
+  private static LengthChooser fieldLengths(Settings settings, double zipfianConstant) {
+    String distribution = settings.choice("fieldlengthdistribution", "constant", "constant", "uniform", "zipfian", "histogram");
+    if (distribution.equals("histogram")) {
+      Histogram histogram = Histogram.read(settings, "fieldlengthhistogram", "hist.txt");
+      if (histogram.greatestLength() > Settings.MOST_BYTES) {
+        throw Settings.refuse("fieldlengthhistogram", settings.text("fieldlengthhistogram", "hist.txt"), "has values over 1 GiB");
+      }
+      return random -> (int) histogram.nextLength(random);
+    }
+    int most = (int) settings.wholeNumber("fieldlength", 100, 1, Settings.MOST_BYTES);
+    int least = (int) settings.wholeNumber("minfieldlength", 1, 0, most);
+    return LengthChooser.create(distribution, least, most, zipfianConstant);
+  }
+
   private static double[] readProportions(Settings settings) {
     OperationType[] types = OperationType.values();
     double[] proportions = new double[types.length];
@@ -98,17 +104,18 @@ public final class WorkloadSpec {
     return proportions;
   }
 
-  /** What decides the type of each of a shard's operations. */
-  public OperationMix mix(long operations, long seed, Shard shard) {
-    if (exactMix && operations > 0) {
-      return new ExactMix(operations, proportions, Mixing.seed(seed, shard.index(), 0, PURPOSE_EXACT_ORDER));
+  /**
+   * What decides the types of one client's operations, counted or as they come.
+   *
+   * @param operations of all this shard's clients; ignored unless {@code operation.mix=exact}
+   * @param measured false for operations that no exact count covers
+   */
+  public OperationMix mix(long operations, boolean measured, long seed, Shard shard, int client, int clients) {
+    if (exactMix && measured) {
+      long[] counts = OperationMix.part(Apportionment.split(operations, proportions), client, clients);
+      return OperationMix.exact(counts, Mixing.stream(seed, shard.index(), client, PURPOSE_EXACT_ORDER));
     }
-    return new RandomMix(proportions);
-  }
-
-  /** A mix without exact counts, for operations that are not measured. */
-  public OperationMix randomMix() {
-    return new RandomMix(proportions);
+    return OperationMix.random(proportions, Mixing.stream(seed, shard.index(), client, PURPOSE_RANDOM_MIX));
   }
 
   /** Whether {@code operation.mix=exact} was asked for. */
@@ -116,19 +123,25 @@ public final class WorkloadSpec {
     return exactMix;
   }
 
-  /** A new chooser of value lengths, in bytes. */
-  LengthChooser fieldLengths() {
-    return LengthChooser.create(fieldLengthDistribution, minFieldLength, fieldLength, zipfianConstant);
+  /** The operations that have a share above 0. */
+  public Set<OperationType> operations() {
+    EnumSet<OperationType> wanted = EnumSet.noneOf(OperationType.class);
+    for (OperationType type : OperationType.values()) {
+      if (proportions[type.ordinal()] > 0) {
+        wanted.add(type);
+      }
+    }
+    return wanted;
   }
 
-  /** A new chooser of scan lengths, in records. */
-  LengthChooser scanLengths() {
-    return LengthChooser.create(scanLengthDistribution, minScanLength, maxScanLength, zipfianConstant);
+  /** The requested keys of all clients of a shard. */
+  KeyChoosers keyChoosers(KeySpace keys, Shard shard) {
+    return new KeyChoosers(requestDistribution, keys, shard);
   }
 
-  /** A new chooser of requested keys for one thread. */
-  KeyChooser keyChooser(KeySpace keys, Shard shard, int thread, int threads, SplittableRandom random) {
-    return KeyChoosers.create(this, keys, shard, thread, threads, random);
+  /** Whether requests include what the run inserts, so that somebody must know what has been acknowledged. */
+  public boolean followsInserts() {
+    return requestDistribution.followsInserts();
   }
 
   /** The table's name. */
@@ -151,8 +164,34 @@ public final class WorkloadSpec {
     return insertCount;
   }
 
-  List<String> fieldNames() {
+  /** Names of a record's fields. */
+  public List<String> fieldNames() {
     return fieldNames;
+  }
+
+  /** What goes beyond YCSB's operations. */
+  public MultiStep multiStep() {
+    return multiStep;
+  }
+
+  /** How keys are spelt. */
+  public KeyNames keyNames() {
+    return keyNames;
+  }
+
+  /** Lengths of field values, in bytes. */
+  LengthChooser fieldLengths() {
+    return fieldLengths;
+  }
+
+  /** Lengths of scans, in records. */
+  LengthChooser scanLengths() {
+    return scanLengths;
+  }
+
+  /** How many bytes of a value of {@code length} bytes are random; the others compress away. */
+  int randomBytes(int length) {
+    return length - (int) (length * compressibility);
   }
 
   boolean readAllFields() {
@@ -161,33 +200,5 @@ public final class WorkloadSpec {
 
   boolean writeAllFields() {
     return writeAllFields;
-  }
-
-  String requestDistribution() {
-    return requestDistribution;
-  }
-
-  double zipfianConstant() {
-    return zipfianConstant;
-  }
-
-  double hotspotDataFraction() {
-    return hotspotDataFraction;
-  }
-
-  double hotspotOperationFraction() {
-    return hotspotOperationFraction;
-  }
-
-  double exponentialPercentile() {
-    return exponentialPercentile;
-  }
-
-  double exponentialFraction() {
-    return exponentialFraction;
-  }
-
-  KeyNames keyNames() {
-    return keyNames;
   }
 }

@@ -4,56 +4,94 @@ package org.stratabench.ycsb.workload;
 import java.util.SplittableRandom;
 
 /**
- * Exact Zipf-distributed ranks: rank r of [0, n) has a probability proportional to 1 / (r + 1)^constant.
+ * Exact Zipf-distributed ranks: rank r of [0, n) has a probability proportional to 1 / (r + 1)^constant. Threads may share one.
  *
- * <p>Rejection-inversion sampling (Hoermann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
- * distributions", 1996): no table, no sum over the items, any positive constant, and a new n costs one power.
+ * <p>The ranks are cut into buckets of growing width, whose densest rank bounds the density of all. A bucket is drawn by that bound from an
+ * alias table and a rank evenly in it, which is kept with the ratio of its density to the bound (rejection sampling, so the result is exact). The
+ * table needs no sum over the items, and almost no draw needs a power.
  */
 public final class Zipf {
-  private final double constant;
-  private final double oneMinus;
-  private final boolean logarithmic;
-  private final double areaFromFirst;
-  private final double squeeze;
+  private static final int SINGLES = 128;
+  private static final int BUCKETS_PER_WIDTH = 32;
+  private static final int MOST_OVERSIZE = 8;
 
-  private long items = -1;
-  private double areaToLast;
+  private final double constant;
+  // replaced as a whole; threads that race for a new one make equal ones
+  private Buckets buckets;
 
   /** @param constant the exponent, above 0; 0.99 is YCSB's */
   public Zipf(double constant) {
     this.constant = constant;
-    this.oneMinus = 1 - constant;
-    this.logarithmic = Math.abs(oneMinus) < 1e-9;
-    this.areaFromFirst = area(1.5) - 1;
-    this.squeeze = 2 - inverseArea(area(2.5) - density(2));
   }
 
   /** A rank in [0, {@code n}), 0 the most frequent; {@code n} at least 1. */
   public long next(long n, SplittableRandom random) {
-    if (n != items) {
-      items = n;
-      areaToLast = area(n + 0.5);
+    Buckets now = buckets;
+    if (now == null || n > now.items || n < now.items / MOST_OVERSIZE) {
+      // room to grow, so that inserts cost a new table only now and then; ranks beyond n are drawn again
+      now = new Buckets(constant, now == null || n < now.items ? n : n + n / 16);
+      buckets = now;
     }
-    while (true) {
-      double u = areaToLast + random.nextDouble() * (areaFromFirst - areaToLast);
-      double x = inverseArea(u);
-      long k = Math.min(n, Math.max(1, Math.round(x)));
-      if (k - x <= squeeze || u >= area(k + 0.5) - density(k)) {
-        return k - 1;
+    return now.next(n, random);
+  }
+
+  private static double density(long rank, double constant) {
+    return Math.pow(rank + 1, -constant);
+  }
+
+  private static final class Buckets {
+    private final double constant;
+    private final long items;
+    private final AliasTable table;
+    private final long[] first;
+    private final long[] width;
+    private final double[] safeRatio;
+
+    Buckets(double constant, long items) {
+      this.constant = constant;
+      this.items = items;
+      int count = 0;
+      for (long at = 0; at < items; at += widthAt(at)) {
+        count++;
+      }
+      first = new long[count];
+      width = new long[count];
+      safeRatio = new double[count];
+      double[] bounds = new double[count];
+      long at = 0;
+      for (int i = 0; i < count; i++) {
+        first[i] = at;
+        width[i] = Math.min(widthAt(at), items - at);
+        double densest = density(at, constant);
+        bounds[i] = densest * width[i];
+        safeRatio[i] = density(at + width[i] - 1, constant) / densest;
+        at += width[i];
+      }
+      table = new AliasTable(bounds);
+    }
+
+    private static long widthAt(long rank) {
+      return rank < SINGLES ? 1 : rank / BUCKETS_PER_WIDTH;
+    }
+
+    long next(long n, SplittableRandom random) {
+      while (true) {
+        int bucket = table.pick(random.nextLong());
+        long rank = first[bucket];
+        long wide = width[bucket];
+        if (wide > 1) {
+          long bits = random.nextLong();
+          rank += Mixing.highHalf(bits, wide);
+          // the low half of the product is as good as a fresh draw: a bucket is far narrower than 2^64
+          double at = ((bits * wide) >>> 11) * 0x1p-53;
+          if (at >= safeRatio[bucket] && at >= density(rank, constant) / density(first[bucket], constant)) {
+            continue;
+          }
+        }
+        if (rank < n) {
+          return rank;
+        }
       }
     }
-  }
-
-  private double density(double x) {
-    return Math.pow(x, -constant);
-  }
-
-  /** Integral of the density from 1 to x. */
-  private double area(double x) {
-    return logarithmic ? Math.log(x) : (Math.pow(x, oneMinus) - 1) / oneMinus;
-  }
-
-  private double inverseArea(double a) {
-    return logarithmic ? Math.exp(a) : Math.pow(Math.max(0, 1 + a * oneMinus), 1 / oneMinus);
   }
 }

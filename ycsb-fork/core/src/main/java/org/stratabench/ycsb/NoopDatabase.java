@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import java.util.EnumSet;
+import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.locks.LockSupport;
+import org.stratabench.ycsb.db.AsyncSession;
+import org.stratabench.ycsb.db.Database;
+import org.stratabench.ycsb.db.Session;
+import org.stratabench.ycsb.workload.Answer;
+import org.stratabench.ycsb.workload.Item;
+import org.stratabench.ycsb.workload.Key;
+import org.stratabench.ycsb.workload.OperationType;
+import org.stratabench.ycsb.workload.Request;
+import org.stratabench.ycsb.workload.WorkloadSpec;
+
+/**
+ * A database that answers at once, to measure the client itself. It reads every key.
+ *
+ * <p>Properties: {@code noop.consume} reads every value produced; {@code noop.stall.ms} is the length of a stall
+ * that begins {@code noop.stall.at.ms} after a session's first operation and holds up every operation that falls into it;
+ * {@code noop.delay.us} is a time every operation takes; {@code noop.fail.every} fails every n-th operation of a session;
+ * {@code noop.fail.connect} refuses to connect. Of YCSB's {@code basicdb.*}: {@code basicdb.simulatedelay} in milliseconds,
+ * {@code basicdb.randomizedelay}, and {@code basicdb.verbose}, which is off unless asked for.
+ */
+public final class NoopDatabase implements Database {
+  private boolean consume;
+  private long stallFromNs;
+  private long stallToNs;
+  private long delayNs;
+  private boolean randomDelay;
+  private long failEvery;
+  private boolean verbose;
+
+  @Override
+  public Set<OperationType> operations() {
+    return EnumSet.allOf(OperationType.class);
+  }
+
+  @Override
+  public void open(Settings settings, WorkloadSpec workload, boolean load) throws SetupException {
+    if (settings.flag("noop.fail.connect", false)) {
+      throw new SetupException("noop.fail.connect=true refuses every connection");
+    }
+    consume = settings.flag("noop.consume", false);
+    stallFromNs = settings.count("noop.stall.at.ms", 0) * 1_000_000;
+    stallToNs = stallFromNs + settings.count("noop.stall.ms", 0) * 1_000_000;
+    long simulatedMs = settings.count("basicdb.simulatedelay", 0);
+    delayNs = settings.count("noop.delay.us", 0) * 1_000 + simulatedMs * 1_000_000;
+    randomDelay = simulatedMs > 0 && settings.flag("basicdb.randomizedelay", true);
+    failEvery = settings.count("noop.fail.every", 0);
+    verbose = settings.flag("basicdb.verbose", false);
+  }
+
+  @Override
+  public Session session() {
+    return new Noop();
+  }
+
+  @Override
+  public boolean asynchronous() {
+    return true;
+  }
+
+  @Override
+  public AsyncSession asyncSession() {
+    Noop noop = new Noop();
+    return (request, completion) -> completion.complete(noop.execute(request));
+  }
+
+  @Override
+  public void close() {
+  }
+
+  private final class Noop implements Session {
+    private byte[] buffer = new byte[0];
+    private long operations;
+    private long firstOperationNs = Long.MIN_VALUE;
+    // never read: it keeps the reading of keys and values from being optimised away
+    private long consumed;
+
+    @Override
+    public Answer execute(Request request) {
+      for (int i = 0; i < request.size(); i++) {
+        consume(request.item(i));
+      }
+      if (verbose) {
+        System.out.println(request.type().label() + " " + request.table() + " " + request.key());
+      }
+      if (stallToNs > stallFromNs) {
+        stall();
+      }
+      if (delayNs > 0) {
+        waitUntil(System.nanoTime() + (randomDelay ? ThreadLocalRandom.current().nextLong(delayNs + 1) : delayNs));
+      }
+      operations++;
+      return failEvery > 0 && operations % failEvery == 0 ? Answer.failed("ERROR") : Answer.OK;
+    }
+
+    private void consume(Item item) {
+      Key key = item.key();
+      for (int i = 0; i < key.length(); i++) {
+        consumed += key.byteAt(i);
+      }
+      if (consume) {
+        for (int i = 0; i < item.fields().size(); i++) {
+          int length = item.value(i).length();
+          buffer = buffer.length < length ? new byte[length] : buffer;
+          item.value(i).writeTo(buffer, 0);
+          for (int at = 0; at < length; at++) {
+            consumed += buffer[at];
+          }
+        }
+      }
+    }
+
+    private void stall() {
+      long now = System.nanoTime();
+      if (firstOperationNs == Long.MIN_VALUE) {
+        firstOperationNs = now;
+      }
+      if (now - firstOperationNs >= stallFromNs) {
+        waitUntil(firstOperationNs + stallToNs);
+      }
+    }
+
+    private static void waitUntil(long instant) {
+      long left = instant - System.nanoTime();
+      while (left > 0 && !Thread.currentThread().isInterrupted()) {
+        LockSupport.parkNanos(left);
+        left = instant - System.nanoTime();
+      }
+    }
+  }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb.run;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.PriorityQueue;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import org.stratabench.ycsb.db.AsyncSession;
+import org.stratabench.ycsb.measure.OperationLog;
+import org.stratabench.ycsb.measure.ThreadRecorder;
+import org.stratabench.ycsb.workload.Answer;
+
+/**
+ * A thread that drives many clients through a driver that does not block.
+ *
+ * <p>Each client has its own schedule and at most one operation under way. Answers arrive on the driver's threads, which take their time and put
+ * them on a stack that this thread empties; everything else happens here.
+ */
+final class AsyncWorker extends Worker {
+  private static final long LONGEST_WAIT_NS = 50_000_000L;
+
+  private final List<Slot> slots = new ArrayList<>();
+  private final PriorityQueue<Slot> scheduled = new PriorityQueue<>(Comparator.comparingLong((Slot slot) -> slot.client.dueNs()));
+  private final AtomicReference<Slot> answered = new AtomicReference<>();
+  private final Waiter waiter = new Waiter(this::somethingHappened);
+  private volatile Thread driver;
+  private boolean openLoop;
+  private int underWay;
+
+  AsyncWorker(Shared shared, int thread) {
+    super(shared, thread);
+  }
+
+  /** One client's place: its session, and the answer on its way back. */
+  private final class Slot implements AsyncSession.Completion {
+    private final LogicalClient client;
+    private final AsyncSession session;
+    private Slot below;
+    private Answer answer;
+    private long answeredNs;
+
+    Slot(LogicalClient client, AsyncSession session) {
+      this.client = client;
+      this.session = session;
+    }
+
+    @Override
+    public void complete(Answer given) {
+      answeredNs = System.nanoTime();
+      answer = given;
+      do {
+        below = answered.get();
+      } while (!answered.compareAndSet(below, this));
+      // whoever finds the stack empty is the one that may have to wake its owner
+      if (below == null && driver != null && Thread.currentThread() != driver) {
+        LockSupport.unpark(driver);
+      }
+    }
+
+    void send() {
+      underWay++;
+      try {
+        session.submit(client.request(), this);
+      } catch (Exception e) {
+        complete(Answer.failed(e));
+      }
+    }
+  }
+
+  @Override
+  void connect(ThreadRecorder recorder, OperationLog.Writer writer) throws Exception {
+    RunPlan plan = shared().plan();
+    openLoop = plan.openLoop();
+    for (int client = thread(); client < plan.clients(); client += plan.threads()) {
+      slots.add(new Slot(new LogicalClient(shared().clients(), client, recorder, writer), shared().database().asyncSession()));
+    }
+  }
+
+  @Override
+  void perform(Window window) throws IOException {
+    driver = Thread.currentThread();
+    for (Slot slot : slots) {
+      slot.client.enter(window);
+      proceed(slot);
+    }
+    while (underWay > 0 || !scheduled.isEmpty()) {
+      if (shared().control().stopped()) {
+        scheduled.clear();
+        if (Thread.interrupted()) {
+          return;
+        }
+      }
+      settle();
+      beginDue();
+      await();
+    }
+  }
+
+  /** Takes the answers that have come, oldest first. */
+  private void settle() throws IOException {
+    Slot newest = answered.getAndSet(null);
+    Slot oldest = null;
+    while (newest != null) {
+      Slot next = newest.below;
+      newest.below = oldest;
+      oldest = newest;
+      newest = next;
+    }
+    while (oldest != null) {
+      Slot slot = oldest;
+      oldest = slot.below;
+      slot.below = null;
+      underWay--;
+      if (slot.client.answered(slot.answer, slot.answeredNs)) {
+        slot.send();
+      } else {
+        proceed(slot);
+      }
+    }
+  }
+
+  /** Prepares a client's next operation and, in a closed loop, sends it. */
+  private void proceed(Slot slot) {
+    if (!slot.client.next()) {
+      return;
+    }
+    if (openLoop) {
+      scheduled.add(slot);
+    } else if (slot.client.begin(System.nanoTime(), false)) {
+      slot.send();
+    }
+  }
+
+  private void beginDue() {
+    long now = System.nanoTime();
+    while (!scheduled.isEmpty() && scheduled.peek().client.dueNs() <= now) {
+      Slot slot = scheduled.poll();
+      if (slot.client.begin(now, false)) {
+        slot.send();
+      }
+      now = System.nanoTime();
+    }
+  }
+
+  /** Waits for the next answer or the next scheduled start; the latter is begun here, for only then its lateness is the wake-up's. */
+  private void await() {
+    if (answered.get() != null || (underWay == 0 && scheduled.isEmpty())) {
+      return;
+    }
+    if (scheduled.isEmpty()) {
+      LockSupport.parkNanos(this, LONGEST_WAIT_NS);
+      return;
+    }
+    Slot slot = scheduled.peek();
+    boolean waited = waiter.await(slot.client.dueNs());
+    long now = System.nanoTime();
+    if (waited && now >= slot.client.dueNs()) {
+      scheduled.poll();
+      if (slot.client.begin(now, true)) {
+        slot.send();
+      }
+    }
+  }
+
+  private boolean somethingHappened() {
+    return answered.get() != null || shared().control().stopped();
+  }
+
+  @Override
+  void disconnect() throws Exception {
+    for (Slot slot : slots) {
+      slot.session.close();
+    }
+  }
+}
