@@ -26,9 +26,9 @@ class OperationLogTest {
     Path file = folder.resolve("ops.bin");
     try (OperationLog log = new OperationLog(file)) {
       log.writeHeader(new Clock(5_000, 1_000), new Shard(1, 3), 40_000);
-      OperationLog.Writer writer = log.new Writer(39_999);
-      writer.add(1_500, 77, -1, 0xDEADBEEF, OperationType.SCAN, Outcome.NOT_FOUND);
-      writer.add(Long.MAX_VALUE, 0, 12, 1, OperationType.READ_MODIFY_WRITE, Outcome.FAILED);
+      OperationLog.Writer writer = log.new Writer();
+      writer.add(1_500, 77, -1, 0xDEADBEEF, 39_999, OperationType.SCAN, Outcome.NOT_FOUND);
+      writer.add(Long.MAX_VALUE, 0, 12, 1, 39_999, OperationType.READ_MODIFY_WRITE, Outcome.FAILED);
       writer.flush();
     }
     OperationLogFile read = OperationLogFile.read(file);
@@ -44,10 +44,10 @@ class OperationLogTest {
   void aFullDiskIsReported() throws IOException {
     assumeTrue(Files.exists(FULL_DEVICE), "no /dev/full on this system");
     try (OperationLog log = new OperationLog(FULL_DEVICE)) {
-      OperationLog.Writer writer = log.new Writer(0);
+      OperationLog.Writer writer = log.new Writer();
       assertThrows(IOException.class, () -> {
         for (int i = 0; i < 3_000; i++) {
-          writer.add(i, 1, -1, 0, OperationType.READ, Outcome.OK);
+          writer.add(i, 1, -1, 0, 0, OperationType.READ, Outcome.OK);
         }
       });
     }

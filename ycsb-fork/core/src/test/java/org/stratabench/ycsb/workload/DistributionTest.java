@@ -4,17 +4,25 @@ package org.stratabench.ycsb.workload;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Properties;
 import java.util.SplittableRandom;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.stratabench.ycsb.Settings;
 
 /** Every request distribution against its own formula. */
 class DistributionTest {
+  @TempDir
+  private Path folder;
+
   private static final int DRAWS = 1_000_000;
 
   @ParameterizedTest
@@ -54,57 +62,110 @@ class DistributionTest {
     double[] sorted = Arrays.stream(observed).sorted().asDoubleStream().toArray();
     assertTrue(sorted[records - 1] > sorted[records - 2]);
     long[] byRank = new long[records];
-    Permutation rankToKey = new Permutation(records, 0x5354524154414B45L);
+    Scatter rankToKey = new Scatter(records);
     for (int rank = 0; rank < records; rank++) {
       byRank[rank] = observed[(int) rankToKey.apply(rank)];
     }
     ChiSquare.assertFits(zipfProbabilities(records, 0.99), byRank);
   }
 
-  @Test
-  void uniformIsUniform() {
-    double[] expected = new double[1000];
-    Arrays.fill(expected, 1e-3);
-    ChiSquare.assertFits(expected, draw(spec(1000, "requestdistribution", "uniform"), 1000, 0));
+  @ParameterizedTest
+  @ValueSource(ints = {1_000, 1_000_000})
+  void uniformIsUniform(int records) {
+    double[] expected = new double[records];
+    Arrays.fill(expected, 1.0 / records);
+    ChiSquare.assertFits(expected, draw(spec(records, "requestdistribution", "uniform"), records, 0));
   }
 
-  @Test
-  void hotspotGivesTheHotSetItsShareAndScattersIt() {
-    WorkloadSpec spec = spec(1000, "requestdistribution", "hotspot", "hotspotdatafraction", "0.1", "hotspotopnfraction", "0.7");
-    long[] observed = draw(spec, 1000, 0);
-    // a hot key has 0.7 / 100, a cold one 0.3 / 900 of the draws: 1/1000 lies far from both
-    int[] hot = IntStream.range(0, 1000).filter(i -> observed[i] > DRAWS / 1000).toArray();
-    assertEquals(100, hot.length);
-    double[] expected = new double[1000];
-    Arrays.fill(expected, 0.3 / 900);
-    Arrays.stream(hot).forEach(i -> expected[i] = 0.7 / 100);
-    ChiSquare.assertFits(expected, observed);
-    long inLowestTenth = Arrays.stream(hot).filter(i -> i < 100).count();
-    assertTrue(inLowestTenth < 30, inLowestTenth + " of the hot keys lie together");
+  @ParameterizedTest
+  @CsvSource({"1000,0.99", "1000000,0.99", "1000,1.5", "1000000,0.7"})
+  void unscatteredZipfianHasThePopularKeysInFront(int records, String constant) {
+    long[] observed = draw(spec(records, "requestdistribution", "zipfian", "zipfian.scattered", "false", "zipfianconstant", constant),
+        records, 0);
+    ChiSquare.assertFits(zipfProbabilities(records, Double.parseDouble(constant)), observed);
   }
 
-  @Test
-  void latestCountsBackFromTheNewestAcknowledgedInsert() {
-    WorkloadSpec spec = spec(900, "requestdistribution", "latest");
-    long[] observed = draw(spec, 1000, 100);
-    long[] byAge = new long[1000];
-    for (int i = 0; i < 1000; i++) {
-      byAge[i] = observed[999 - i];
-    }
-    ChiSquare.assertFits(zipfProbabilities(1000, 0.99), byAge);
-  }
-
-  @Test
-  void exponentialPutsItsPercentileIntoTheYoungestFraction() {
-    WorkloadSpec spec = spec(1000, "requestdistribution", "exponential", "exponential.percentile", "95", "exponential.frac", "0.5");
-    long[] observed = draw(spec, 1000, 0);
-    double rate = -Math.log(0.05) / 500;
-    double[] expected = new double[1000];
-    double all = 1 - Math.exp(-rate * 1000);
-    for (int age = 0; age < 1000; age++) {
-      expected[999 - age] = (Math.exp(-rate * age) - Math.exp(-rate * (age + 1))) / all;
+  @ParameterizedTest
+  @CsvSource({"1000,true", "1000,false", "1000000,true", "1000000,false"})
+  void hotspotGivesTheHotSetItsShare(int records, boolean scattered) {
+    WorkloadSpec spec = spec(records, "requestdistribution", "hotspot", "hotspotdatafraction", "0.1", "hotspotopnfraction", "0.7",
+        "hotspot.scattered", Boolean.toString(scattered));
+    long[] observed = draw(spec, records, 0);
+    Scatter place = new Scatter(records);
+    double[] expected = new double[records];
+    Arrays.fill(expected, 0.3 / (0.9 * records));
+    for (int rank = 0; rank < records / 10; rank++) {
+      expected[scattered ? (int) place.apply(rank) : rank] = 0.7 / (0.1 * records);
     }
     ChiSquare.assertFits(expected, observed);
+    long hotInFront = IntStream.range(0, records / 10).filter(i -> expected[i] > 1.0 / records).count();
+    assertEquals(scattered ? 0.1 : 1, hotInFront / (0.1 * records), 0.05);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"900,100", "999000,1000"})
+  void latestCountsBackFromTheNewestAcknowledgedInsert(int loaded, int inserted) {
+    int records = loaded + inserted;
+    long[] observed = draw(spec(loaded, "requestdistribution", "latest"), records, inserted);
+    long[] byAge = new long[records];
+    for (int i = 0; i < records; i++) {
+      byAge[i] = observed[records - 1 - i];
+    }
+    ChiSquare.assertFits(zipfProbabilities(records, 0.99), byAge);
+  }
+
+  @Test
+  void latestStaysExactWhileInsertsGoOn() {
+    AcknowledgedInserts inserts = new AcknowledgedInserts(500, Shard.WHOLE, true);
+    KeyChooser chooser = spec(500, "requestdistribution", "latest").keyChoosers(new KeySpace(0, 500, inserts), Shard.WHOLE)
+        .create(0, 1, new SplittableRandom(17));
+    int most = 1500;
+    long[] observed = new long[most];
+    double[] expected = new double[most];
+    int drawsAtEach = 2_000;
+    for (int records = 500; records <= most; records++) {
+      double[] now = zipfProbabilities(records, 0.99);
+      for (int age = 0; age < records; age++) {
+        expected[age] += now[age] / (most - 499);
+      }
+      for (int i = 0; i < drawsAtEach; i++) {
+        observed[records - 1 - (int) chooser.next()]++;
+      }
+      inserts.answered(inserts.take(1), 1, true);
+    }
+    ChiSquare.assertFits(expected, observed);
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1_000, 1_000_000})
+  void exponentialPutsItsPercentileIntoTheYoungestFraction(int records) {
+    WorkloadSpec spec = spec(records, "requestdistribution", "exponential", "exponential.percentile", "95", "exponential.frac", "0.5");
+    long[] observed = draw(spec, records, 0);
+    double rate = -Math.log(0.05) / (0.5 * records);
+    double[] expected = new double[records];
+    double all = 1 - Math.exp(-rate * records);
+    for (int age = 0; age < records; age++) {
+      expected[records - 1 - age] = (Math.exp(-rate * age) - Math.exp(-rate * (age + 1))) / all;
+    }
+    ChiSquare.assertFits(expected, observed);
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1_000, 1_000_000, 777})
+  void aHistogramFileGivesItsWeightsToBlocksOfKeys(int records) throws IOException {
+    int block = 100;
+    StringBuilder file = new StringBuilder("BlockSize\t" + block + "\n");
+    double[] expected = new double[records];
+    SplittableRandom random = new SplittableRandom(9);
+    for (int i = 0; i * block < records; i++) {
+      int weight = i % 3 == 2 ? 0 : random.nextInt(1, 50);
+      file.append(i).append('\t').append(weight).append('\n');
+      Arrays.fill(expected, i * block, Math.min(records, (i + 1) * block), weight);
+    }
+    double sum = Arrays.stream(expected).sum();
+    Path path = Files.writeString(folder.resolve("requests.hist"), file);
+    long[] observed = draw(spec(records, "requestdistribution", "histogram", "requesthistogram", path.toString()), records, 0);
+    ChiSquare.assertFits(Arrays.stream(expected).map(weight -> weight / sum).toArray(), observed);
   }
 
   @Test
@@ -112,7 +173,7 @@ class DistributionTest {
     WorkloadSpec spec = spec(999, "requestdistribution", "sequential");
     int[] visits = new int[999];
     for (int thread = 0; thread < 3; thread++) {
-      KeyChooser chooser = spec.keyChooser(space(999, 0, Shard.WHOLE), Shard.WHOLE, thread, 3, new SplittableRandom(1));
+      KeyChooser chooser = spec.keyChoosers(space(999, 0, Shard.WHOLE), Shard.WHOLE).create(thread, 3, new SplittableRandom(1));
       for (int i = 0; i < 333; i++) {
         visits[(int) chooser.next()]++;
       }
@@ -124,13 +185,13 @@ class DistributionTest {
   void shardsTogetherAskLikeOneClient() {
     long[] together = new long[1000];
     for (int shard = 0; shard < 5; shard++) {
-      KeyChooser chooser = spec(1000, "requestdistribution", "zipfian").keyChooser(space(1000, 0, new Shard(shard, 5)),
-          new Shard(shard, 5), 0, 1, Mixing.stream(42, shard, 0, 0));
+      KeyChooser chooser = spec(1000, "requestdistribution", "zipfian")
+          .keyChoosers(space(1000, 0, new Shard(shard, 5)), new Shard(shard, 5)).create(0, 1, Mixing.stream(42, shard, 0, 0));
       for (int i = 0; i < DRAWS / 5; i++) {
         together[(int) chooser.next()]++;
       }
     }
-    Permutation rankToKey = new Permutation(1000, 0x5354524154414B45L);
+    Scatter rankToKey = new Scatter(1000);
     long[] byRank = IntStream.range(0, 1000).mapToLong(rank -> together[(int) rankToKey.apply(rank)]).toArray();
     ChiSquare.assertFits(zipfProbabilities(1000, 0.99), byRank);
   }
@@ -155,7 +216,7 @@ class DistributionTest {
 
   private static long[] draw(WorkloadSpec spec, int keys, int inserted) {
     KeyChooser chooser =
-        spec.keyChooser(space(spec.recordCount(), inserted, Shard.WHOLE), Shard.WHOLE, 0, 1, new SplittableRandom(13));
+        spec.keyChoosers(space(spec.recordCount(), inserted, Shard.WHOLE), Shard.WHOLE).create(0, 1, new SplittableRandom(13));
     long[] observed = new long[keys];
     for (int i = 0; i < DRAWS; i++) {
       observed[(int) chooser.next()]++;
@@ -164,9 +225,9 @@ class DistributionTest {
   }
 
   private static KeySpace space(long records, int inserted, Shard shard) {
-    AcknowledgedInserts inserts = new AcknowledgedInserts(records, shard);
+    AcknowledgedInserts inserts = new AcknowledgedInserts(records, shard, true);
     for (int i = 0; i < inserted; i++) {
-      inserts.answered(inserts.take(), true);
+      inserts.answered(inserts.take(1), 1, true);
     }
     return new KeySpace(0, records, inserts);
   }

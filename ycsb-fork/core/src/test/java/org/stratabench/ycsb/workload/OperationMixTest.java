@@ -2,20 +2,53 @@
 package org.stratabench.ycsb.workload;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.stream.Stream;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.LongRange;
+import net.jqwik.api.constraints.Size;
 import org.junit.jupiter.api.Test;
 
 class OperationMixTest {
-  private static final double[] MESSENGER = {0.6, 0, 0.34, 0.06, 0, 0};
+  private static final double[] MESSENGER = proportions(0.6, 0, 0.34, 0.06);
+
+  private static double[] proportions(double... first) {
+    return Arrays.copyOf(first, OperationType.values().length);
+  }
 
   @Test
   void exactMixHoldsEveryTypeExactly() {
-    assertArrayEquals(new long[] {60_000, 0, 34_000, 6_000, 0, 0}, counts(new ExactMix(100_000, MESSENGER, 1), 100_000));
+    long[] counts = Apportionment.split(100_000, MESSENGER);
+    assertArrayEquals(new long[] {60_000, 0, 34_000, 6_000}, Arrays.copyOf(counts, 4));
+    assertArrayEquals(counts, draw(OperationMix.exact(counts, new SplittableRandom(1)), 100_000));
+  }
+
+  @Property(tries = 200)
+  void theClientsPartsAddUpAndFollowTheirNumberOfOperations(
+      @ForAll @Size(11) List<@LongRange(max = 1_000) Long> list, @ForAll @IntRange(min = 1, max = 70) int clients) {
+    long[] counts = list.stream().mapToLong(Long::longValue).toArray();
+    long total = Arrays.stream(counts).sum();
+    long[] sum = new long[counts.length];
+    for (int client = 0; client < clients; client++) {
+      long[] part = OperationMix.part(counts, client, clients);
+      long operations = 0;
+      for (long index = client; index < total; index += clients) {
+        operations++;
+      }
+      assertEquals(operations, Arrays.stream(part).sum());
+      for (int i = 0; i < sum.length; i++) {
+        sum[i] += part[i];
+      }
+    }
+    assertArrayEquals(counts, sum);
   }
 
   @Test
@@ -27,26 +60,21 @@ class OperationMixTest {
   }
 
   private static List<OperationType> order(long seed) {
-    ExactMix mix = new ExactMix(10_000, MESSENGER, seed);
-    List<OperationType> order = new ArrayList<>();
-    for (int i = 0; i < 10_000; i++) {
-      order.add(mix.type(i, null));
-    }
-    return order;
+    OperationMix mix = OperationMix.exact(Apportionment.split(10_000, MESSENGER), new SplittableRandom(seed));
+    return Stream.generate(mix::next).limit(10_000).toList();
   }
 
   @Test
   void randomMixFitsItsProportions() {
-    ChiSquare.assertFits(MESSENGER, counts(new RandomMix(MESSENGER), 1_000_000));
-    double[] unscaled = {6, 0, 3.4, 0.6, 0, 0};
-    ChiSquare.assertFits(MESSENGER, counts(new RandomMix(unscaled), 1_000_000));
+    ChiSquare.assertFits(MESSENGER, draw(OperationMix.random(MESSENGER, new SplittableRandom(3)), 1_000_000));
+    double[] unscaled = proportions(6, 0, 3.4, 0.6);
+    ChiSquare.assertFits(MESSENGER, draw(OperationMix.random(unscaled, new SplittableRandom(4)), 1_000_000));
   }
 
-  private static long[] counts(OperationMix mix, int operations) {
-    SplittableRandom random = new SplittableRandom(3);
+  private static long[] draw(OperationMix mix, int operations) {
     long[] counts = new long[OperationType.values().length];
     for (int i = 0; i < operations; i++) {
-      counts[mix.type(i, random).ordinal()]++;
+      counts[mix.next().ordinal()]++;
     }
     return counts;
   }

@@ -40,9 +40,9 @@ class ShardTest {
       @ForAll @IntRange(min = 1, max = 20) int count) {
     Set<Long> keys = new HashSet<>();
     for (int i = 0; i < count; i++) {
-      AcknowledgedInserts inserts = new AcknowledgedInserts(records, new Shard(i, count));
+      AcknowledgedInserts inserts = new AcknowledgedInserts(records, new Shard(i, count), true);
       for (int k = 0; k < 50; k++) {
-        assertTrue(keys.add(inserts.keyNumber(inserts.take())));
+        assertTrue(keys.add(inserts.keyNumber(inserts.take(1))));
       }
     }
     for (long key = records; key < records + 50L * count; key++) {
