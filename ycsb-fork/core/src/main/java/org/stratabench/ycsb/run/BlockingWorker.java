@@ -25,22 +25,35 @@ final class BlockingWorker extends Worker {
 
   @Override
   void perform(Window window) throws IOException {
-    boolean openLoop = shared().plan().openLoop();
-    Waiter waiter = new Waiter(shared().control()::stopped);
+    Waiter waiter = shared().plan().openLoop() ? new Waiter(shared().control()::stopped) : null;
     client.enter(window);
-    while (client.next()) {
-      boolean waited = openLoop && waiter.await(client.dueNs());
-      if (!client.begin(System.nanoTime(), waited)) {
-        return;
-      }
-      Answer answer;
-      do {
-        answer = send(client.request());
-      } while (client.answered(answer, System.nanoTime()));
+    while (step(client, session, waiter)) {
+      // each step is one operation
     }
   }
 
-  private Answer send(Request request) {
+  /**
+   * Does a client's next operation.
+   *
+   * @param waiter for its due time; null in a closed loop
+   * @return false when there is none
+   */
+  static boolean step(LogicalClient client, Session session, Waiter waiter) throws IOException {
+    if (!client.next()) {
+      return false;
+    }
+    boolean waited = waiter != null && waiter.await(client.dueNs());
+    if (!client.begin(System.nanoTime(), waited)) {
+      return false;
+    }
+    Answer answer;
+    do {
+      answer = send(session, client.request());
+    } while (client.answered(answer, System.nanoTime()));
+    return true;
+  }
+
+  private static Answer send(Session session, Request request) {
     try {
       return session.execute(request);
     } catch (Exception e) {

@@ -31,13 +31,19 @@ final class LogicalClient {
 
   private final Shared shared;
   private final RunPlan plan;
+  private final RunControl control;
   private final int client;
+  private final int clients;
+  private final boolean openLoop;
+  private final boolean load;
   private final ThreadRecorder recorder;
   private final OperationLog.Writer log;
   private final RequestGenerator generator;
   private final Request request;
 
-  private Window window;
+  private long operations;
+  private long untilNs;
+  private boolean measured;
   private OperationMix mix;
   private Schedule schedule;
   private long index;
@@ -53,7 +59,11 @@ final class LogicalClient {
   LogicalClient(Shared shared, int client, ThreadRecorder recorder, OperationLog.Writer log) {
     this.shared = shared;
     this.plan = shared.plan();
+    this.control = shared.control();
     this.client = client;
+    this.clients = plan.clients();
+    this.openLoop = plan.openLoop();
+    this.load = plan.phase() == Options.Phase.LOAD;
     this.recorder = recorder;
     this.log = log;
     this.generator = new RequestGenerator(shared.requests(), client, plan.clients(),
@@ -63,23 +73,25 @@ final class LogicalClient {
 
   /** Begins a window. */
   void enter(Window next) {
-    window = next;
-    index = client - plan.clients();
+    operations = next.operations();
+    untilNs = next.untilMonoNs();
+    measured = next.measured();
+    index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
   }
 
   /** Prepares the next operation; false when there is none left in the window. */
   boolean next() {
-    index += plan.clients();
-    if (index >= window.operations()) {
+    index += clients;
+    if (index >= operations) {
       return false;
     }
     dueNs = schedule.next();
-    if (dueNs >= window.untilMonoNs()) {
+    if (dueNs >= untilNs) {
       return false;
     }
-    if (plan.phase() == Options.Phase.LOAD) {
+    if (load) {
       type = OperationType.INSERT;
       generator.prepareLoad(plan.keyStart() + index);
     } else {
@@ -106,10 +118,10 @@ final class LogicalClient {
    * @return false when it must not be sent any more
    */
   boolean begin(long nowNs, boolean waited) {
-    if (nowNs >= window.untilMonoNs() || shared.control().stopped()) {
+    if (nowNs >= untilNs || control.stopped()) {
       return false;
     }
-    if (waited && window.measured()) {
+    if (waited && measured) {
       recorder.recordWakeup(nowNs - dueNs);
     }
     beginNs = nowNs;
@@ -127,7 +139,7 @@ final class LogicalClient {
    * @throws IOException when the operation log cannot be written
    */
   boolean answered(Answer answer, long nowNs) throws IOException {
-    if (answer.outcome() == Outcome.FAILED && shared.control().isInterrupting()) {
+    if (answer.outcome() == Outcome.FAILED && control.isInterrupting()) {
       return false;
     }
     if (type == OperationType.READ_MODIFY_WRITE) {
@@ -141,7 +153,7 @@ final class LogicalClient {
       }
     }
     generator.answered(answer.outcome() == Outcome.OK);
-    if (window.measured()) {
+    if (measured) {
       note(answer, nowNs);
     } else {
       shared.warmupDone().increment();
@@ -153,21 +165,20 @@ final class LogicalClient {
   }
 
   private void notePart(OperationType part, Answer answer, long nowNs) {
-    if (window.measured()) {
-      boolean scheduled = plan.openLoop() && part == OperationType.READ;
+    if (measured) {
+      boolean scheduled = openLoop && part == OperationType.READ;
       recorder.recordPart(part, answer.outcome(), nowNs - partBeginNs, scheduled ? nowNs - dueNs : -1);
     }
   }
 
   private void note(Answer answer, long nowNs) throws IOException {
-    boolean scheduled = plan.openLoop();
     if (log != null) {
-      log.add(beginNs, nowNs - beginNs, scheduled ? beginNs - dueNs : -1, request.key().hash(), client, type, answer.outcome());
+      log.add(beginNs, nowNs - beginNs, openLoop ? beginNs - dueNs : -1, request.key().hash(), client, type, answer.outcome());
     }
     if (answer.outcome() == Outcome.FAILED) {
       recorder.countFailure(type, answer.cause());
     }
     recorder.countRecords(type, request.received());
-    recorder.record(type, answer.outcome(), nowNs - beginNs, scheduled ? nowNs - dueNs : -1, nowNs);
+    recorder.record(type, answer.outcome(), nowNs - beginNs, openLoop ? nowNs - dueNs : -1, nowNs);
   }
 }

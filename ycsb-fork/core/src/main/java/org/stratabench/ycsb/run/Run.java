@@ -132,6 +132,7 @@ public final class Run {
     }
     // a thread of its own, for a driver may take longer to give up than we want to wait
     daemon(this::openDatabase, "connect").start();
+    Rehearsal.play(plan);
   }
 
   private void refuseWhatItCannotDo() {
