@@ -42,8 +42,10 @@ final class BlockingWorker extends Worker {
     if (!client.next()) {
       return false;
     }
-    boolean waited = waiter != null && waiter.await(client.dueNs());
-    if (!client.begin(System.nanoTime(), waited)) {
+    if (waiter != null) {
+      waiter.await(client.dueNs());
+    }
+    if (!client.begin(System.nanoTime())) {
       return false;
     }
     Answer answer;

@@ -51,6 +51,7 @@ final class LogicalClient {
   private long dueNs;
   private long beginNs;
   private long partBeginNs;
+  private long lastEndNs;
 
   /**
    * @param recorder of the thread that drives this client
@@ -76,6 +77,7 @@ final class LogicalClient {
     operations = next.operations();
     untilNs = next.untilMonoNs();
     measured = next.measured();
+    lastEndNs = next.startMonoNs();
     index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
@@ -114,15 +116,15 @@ final class LogicalClient {
   /**
    * Notes that the request is about to be sent.
    *
-   * @param waited whether somebody waited for its due time, so that its lateness is the wake-up's error
    * @return false when it must not be sent any more
    */
-  boolean begin(long nowNs, boolean waited) {
+  boolean begin(long nowNs) {
     if (nowNs >= untilNs || control.stopped()) {
       return false;
     }
-    if (waited && measured) {
-      recorder.recordWakeup(nowNs - dueNs);
+    if (openLoop && measured) {
+      // an operation that is due while the one before is under way cannot begin earlier: only what comes on top is the client's fault
+      recorder.recordStartError(nowNs - Math.max(dueNs, lastEndNs));
     }
     beginNs = nowNs;
     partBeginNs = nowNs;
@@ -152,6 +154,7 @@ final class LogicalClient {
         return true;
       }
     }
+    lastEndNs = nowNs;
     generator.answered(answer.outcome() == Outcome.OK);
     if (measured) {
       note(answer, nowNs);

@@ -19,6 +19,7 @@ import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.UsageException;
 import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.measure.ClientCost;
+import org.stratabench.ycsb.measure.ClientReport;
 import org.stratabench.ycsb.measure.Clock;
 import org.stratabench.ycsb.measure.Interval;
 import org.stratabench.ycsb.measure.Measurements;
@@ -128,7 +129,7 @@ public final class Run {
     Worker.Shared shared = new Worker.Shared(plan, database, gate, control, measurements, log, clients);
     for (int i = 0; i < workers.length; i++) {
       workers[i] = plan.asynchronous() ? new AsyncWorker(shared, i) : new BlockingWorker(shared, i);
-      threads[i] = daemon(workers[i], "client-" + i);
+      threads[i] = daemon(workers[i], ClientCost.THREAD_PREFIX + i);
     }
     // a thread of its own, for a driver may take longer to give up than we want to wait
     daemon(this::openDatabase, "connect").start();
@@ -301,16 +302,20 @@ public final class Run {
   private void finish(OutputFiles files) throws IOException, InterruptedException {
     Summary.Measured window = null;
     if (intervals != null) {
-      window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs(), ClientCost.now().since(costAtStart));
+      long measuredNs = measuredNs();
+      ClientCost cost = ClientCost.now().since(costAtStart);
       try {
-        closeWindow(window.measuredNs());
+        closeWindow(measuredNs);
         files.closeLog();
       } catch (IOException e) {
         // the summary is small and worth a try even so
         cannotWrite(e);
       }
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
-      new ResultLines(out).print(measurements, window.measuredNs(), window.cost());
+      ClientReport report = ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond());
+      window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
+      new ResultLines(out).print(measurements, measuredNs, report);
+      report.warnings().forEach(warning -> status.warn("measuring", warning));
     }
     files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
     disconnect();
