@@ -84,7 +84,10 @@ public final class ResultLines {
     out.println("[" + section + "], " + name + ", " + value);
   }
 
+  /** What is not known is left out: those who parse these lines expect a number in each. */
   private void line(String section, String name, double value) {
-    out.println("[" + section + "], " + name + ", " + (Double.isNaN(value) ? "" : String.format(Locale.ROOT, "%.3f", value)));
+    if (!Double.isNaN(value)) {
+      out.println("[" + section + "], " + name + ", " + String.format(Locale.ROOT, "%.3f", value));
+    }
   }
 }

@@ -72,6 +72,11 @@ public final class ThreadRecorder {
     startErrors.add(lateNs);
   }
 
+  /** Extends the window up to an instant at which the last of this thread's work was done. */
+  public void extend(long endMonoNs) {
+    lastEndMonoNs.lazySet(endMonoNs);
+  }
+
   private static void add(AtomicLongArray counters, OperationType type, long count) {
     counters.lazySet(type.ordinal(), counters.getPlain(type.ordinal()) + count);
   }

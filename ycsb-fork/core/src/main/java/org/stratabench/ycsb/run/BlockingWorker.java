@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.run;
 
 import java.io.IOException;
+import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.db.Session;
 import org.stratabench.ycsb.measure.OperationLog;
 import org.stratabench.ycsb.measure.ThreadRecorder;
@@ -29,6 +30,13 @@ final class BlockingWorker extends Worker {
     client.enter(window);
     while (step(client, session, waiter)) {
       // each step is one operation
+    }
+    try {
+      session.flush();
+      client.flushed(System.nanoTime());
+    } catch (IOException e) {
+      shared().control().stop(ExitCode.ERRORS, "writes that " + Thread.currentThread().getName() + " still held back were lost: "
+          + e.getMessage());
     }
   }
 

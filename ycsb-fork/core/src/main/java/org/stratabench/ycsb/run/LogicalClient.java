@@ -167,6 +167,13 @@ final class LogicalClient {
     return false;
   }
 
+  /** Notes that everything held back has arrived: the window lasts until then. */
+  void flushed(long nowNs) {
+    if (measured) {
+      recorder.extend(nowNs);
+    }
+  }
+
   private void notePart(OperationType part, Answer answer, long nowNs) {
     if (measured) {
       boolean scheduled = openLoop && part == OperationType.READ;

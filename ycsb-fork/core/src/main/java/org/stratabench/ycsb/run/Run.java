@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Properties;
@@ -56,7 +57,8 @@ public final class Run {
   private Clock clock;
   private ClientCost costAtStart;
   private IntervalWriter intervals;
-  private Interval latest;
+  private Interval sinceShown = Interval.empty();
+  private long shownUpToNs;
   private long nextProgressNs;
 
   /**
@@ -220,7 +222,9 @@ public final class Run {
       if (elapsed > intervals.endNs()) {
         takeInterval(elapsed);
         stopOn(measuredErrors.excess(elapsed, measurements.done(), measurements.failed()));
-        showProgress(elapsed);
+        if (elapsed - shownUpToNs >= progressIntervalNs()) {
+          showProgress("measuring", elapsed);
+        }
         nextTick = start + elapsed + SECOND_NS;
       }
     }
@@ -250,7 +254,7 @@ public final class Run {
     Map<String, Object> members = new LinkedHashMap<>();
     members.put("operations", done);
     members.put("errors", warmupFailed.sum());
-    status.progress("warmup", 0, members);
+    status.progress("warmup", members, () -> "warm-up: " + done + " operations");
   }
 
   private long progressIntervalNs() {
@@ -258,8 +262,11 @@ public final class Run {
   }
 
   private void takeInterval(long endNs) throws IOException {
-    latest = measurements.takeInterval();
-    intervals.write(latest, endNs);
+    Interval interval = measurements.takeInterval();
+    sinceShown.add(interval);
+    if (interval.operations() > 0 || endNs > intervals.endNs()) {
+      intervals.write(interval, Math.max(endNs, intervals.endNs()));
+    }
   }
 
   private void stopOn(String excess) {
@@ -268,21 +275,34 @@ public final class Run {
     }
   }
 
-  private void showProgress(long elapsedNs) {
-    if (elapsedNs % progressIntervalNs() == 0) {
-      Map<String, Object> members = new LinkedHashMap<>();
-      members.put("operations", measurements.done());
-      if (plan.counted()) {
-        members.put("planned", plan.planned());
-      }
-      members.put("ops_per_s", latest.operations() / (intervals.lastLengthNs() / 1e9));
-      members.put("errors", measurements.failed());
-      Double p99 = latest.p99Us();
-      if (p99 != null) {
-        members.put("p99_us", p99);
-      }
-      status.progress("measuring", elapsedNs / SECOND_NS, members);
+  private void showProgress(String state, long elapsedNs) {
+    long length = elapsedNs - shownUpToNs;
+    Map<String, Object> members = new LinkedHashMap<>();
+    members.put("operations", measurements.done());
+    if (plan.counted()) {
+      members.put("planned", plan.planned());
     }
+    double rate = length > 0 ? sinceShown.operations() * 1e9 / length : 0;
+    members.put("ops_per_s", rate);
+    members.put("errors", measurements.failed());
+    Double p99 = sinceShown.p99Us();
+    if (p99 != null) {
+      members.put("p99_us", p99);
+    }
+    Interval shown = sinceShown;
+    status.progress(state, members, () -> String.format(Locale.ROOT, "%d sec: %d operations; %.2f current ops/sec; %s%s",
+        elapsedNs / SECOND_NS, measurements.done(), rate, estimate(state, elapsedNs), shown.statusText()));
+    sinceShown = Interval.empty();
+    shownUpToNs = elapsedNs;
+  }
+
+  /** YCSB's words for how long the rest will take. */
+  private String estimate(String state, long elapsedNs) {
+    if (state.equals("done") || !plan.counted() || measurements.done() == 0) {
+      return "";
+    }
+    double left = (double) (plan.planned() - measurements.done()) / measurements.done() * elapsedNs / SECOND_NS;
+    return "est completion in " + Math.round(left) + " seconds ";
   }
 
   /** Waits for the threads; those that do not come back from the database are interrupted and then left behind. */
@@ -320,10 +340,7 @@ public final class Run {
     files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
     disconnect();
     if (!control.stopped()) {
-      Map<String, Object> members = new LinkedHashMap<>();
-      members.put("operations", measurements.done());
-      members.put("errors", measurements.failed());
-      status.progress("done", window == null ? 0 : window.measuredNs() / SECOND_NS, members);
+      showProgress("done", window == null ? 0 : window.measuredNs());
     }
   }
 
@@ -333,10 +350,7 @@ public final class Run {
         workers[i].flush();
       }
     }
-    latest = measurements.takeInterval();
-    if (latest.operations() > 0 || measuredNs > intervals.endNs()) {
-      intervals.write(latest, Math.max(measuredNs, intervals.endNs()));
-    }
+    takeInterval(measuredNs);
     intervals.close();
   }
 
