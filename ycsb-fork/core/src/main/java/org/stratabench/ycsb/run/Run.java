@@ -4,6 +4,8 @@ package org.stratabench.ycsb.run;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -46,6 +48,7 @@ public final class Run {
   private final RunControl control;
   private final Gate gate;
   private final Measurements measurements;
+  private final ResultLines resultLines;
   private final ErrorBound measuredErrors;
   private final ErrorBound warmupErrors;
   private final LongAdder warmupDone = new LongAdder();
@@ -77,6 +80,7 @@ public final class Run {
     this.control = control;
     this.gate = new Gate(plan.threads(), control);
     this.measurements = new Measurements();
+    this.resultLines = new ResultLines(new Settings(properties));
     this.measuredErrors = new ErrorBound(plan.errorBound(), plan.silenceNs(), plan.planned());
     this.warmupErrors = new ErrorBound(plan.errorBound(), plan.silenceNs(), Long.MAX_VALUE);
     this.workers = new Worker[plan.threads()];
@@ -334,13 +338,23 @@ public final class Run {
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
       ClientReport report = ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond());
       window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
-      new ResultLines(out).print(measurements, measuredNs, report);
+      show(resultLines.of(measurements, measuredNs, report));
       report.warnings().forEach(warning -> status.warn("measuring", warning));
     }
     files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
     disconnect();
     if (!control.stopped()) {
       showProgress("done", window == null ? 0 : window.measuredNs());
+    }
+  }
+
+  /** Shows the result lines on standard output or, as in YCSB, in the file that {@code exportfile} names. */
+  private void show(String lines) throws IOException {
+    String file = properties.getProperty("exportfile");
+    if (file == null) {
+      out.print(lines);
+    } else {
+      Files.writeString(Path.of(file), lines);
     }
   }
 
