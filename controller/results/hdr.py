@@ -38,6 +38,9 @@ _DAMAGE = (
     MemoryError,
 )
 
+#: Times of a log are sums of two of these, in 64 bits.
+_LATEST_NS = 1 << 62
+
 #: How the names of a read-modify-write's parts begin; they are operations already counted as a whole.
 PART_PREFIX = "RMW-"
 
@@ -135,6 +138,9 @@ def _counts(path: Path, number: int, payload: str) -> tuple[NDArray[np.int64], N
 
 def _nanoseconds(path: Path, number: int, seconds: str) -> int:
     try:
-        return int(Decimal(seconds) * 1_000_000_000)
+        nanoseconds = int(Decimal(seconds) * 1_000_000_000)
     except (InvalidOperation, OverflowError) as error:
         raise DataError(f"{path} line {number}: {seconds!r} is no number of seconds") from error
+    if not 0 <= nanoseconds < _LATEST_NS:
+        raise DataError(f"{path} line {number}: {seconds!r} seconds lie outside the years that nanoseconds can count")
+    return nanoseconds

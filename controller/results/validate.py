@@ -12,7 +12,7 @@ from controller.errors import StrataError
 from controller.results.convert import Run, open_run
 from controller.results.findings import Finding
 from controller.results.store import RunStore, count_rows, sha256_of
-from controller.results.validate_operations import check_counts, check_key_ranges
+from controller.results.validate_operations import check_clients, check_counts, check_key_ranges
 from controller.results.validate_trace import check_layer_sums, check_traces
 
 #: A bucket this many error bounds long, or shorter, is worth a word.
@@ -36,6 +36,7 @@ def validate(run_dir: Path) -> list[Finding]:
         check_phases,
         check_counts,
         check_key_ranges,
+        check_clients,
         check_traces,
         check_layer_sums,
         check_clocks,

@@ -94,6 +94,23 @@ def _ops_csv_differences(run: Run, expected: Counter[tuple[str, str]]) -> list[F
     ]
 
 
+def check_clients(run: Run) -> list[Finding]:
+    """One remark about all load processes that say of themselves that they may have distorted what they measured."""
+    said = {
+        f"{part.client}/{part.phase}": part.summary["client"]["warnings"]
+        for part in run.clients
+        if part.summary is not None and (part.summary.get("client") or {}).get("warnings")
+    }
+    if not said:
+        return []
+    where, warnings = next(iter(said.items()))
+    text = (
+        f"in {len(said)} of {len(run.clients)} phases of clients the client itself may be part of the result, "
+        f"here: {'; '.join(warnings)} (all are in the clients' summary.json)"
+    )
+    return [Finding("warning", where, text)]
+
+
 def check_key_ranges(run: Run) -> list[Finding]:
     """Planned and reported key ranges of a load phase are disjoint and together all its records."""
     findings: list[Finding] = []

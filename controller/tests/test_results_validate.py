@@ -72,6 +72,23 @@ def test_a_lost_operation_is_found_wherever_it_is_lost(store: RunStore, source: 
     only(errors(store), "client2/a-run", "UPDATE", "9 in")
 
 
+def test_clients_that_doubt_themselves_are_one_warning(store: RunStore) -> None:
+    for client in ("client1", "client2"):
+        path = store.client_dir(client, "a-run") / "summary.json"
+        change(path, lambda s: s["client"].update(warnings=["the client waited for a processor"]))
+    found = [finding for finding in finish(store.path).findings if finding.severity == "warning"]
+    assert [finding.where for finding in found] == ["client1/a-run"]
+    assert "2 of 4 phases" in found[0].what
+    assert "the client waited for a processor" in found[0].what
+
+
+def test_read_modify_writes_count_once_beside_their_parts(store: RunStore) -> None:
+    folder = store.client_dir("client2", "a-run")
+    (folder / "RMW-READ.hdr").write_bytes((folder / "UPDATE.hdr").read_bytes())
+    (folder / "Intended-RMW-READ.hdr").write_bytes((folder / "UPDATE.hdr").read_bytes())
+    assert [f for f in finish(store.path).findings if "operations" in f.what] == []
+
+
 def test_a_run_without_operation_logs_is_fine(store: RunStore) -> None:
     for client, phase in store.client_phases():
         (store.client_dir(client, phase) / "ops.bin").unlink()
