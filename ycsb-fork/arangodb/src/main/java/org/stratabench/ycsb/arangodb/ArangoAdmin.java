@@ -118,7 +118,7 @@ public final class ArangoAdmin implements DatabaseAdmin {
   private static Map<String, Object> status(Connection connection, ArangoDatabase database, ArangoSettings settings) {
     Map<String, Object> answer = new LinkedHashMap<>();
     answer.put("ok", true);
-    answer.put("version", database.getVersion().getVersion());
+    answer.put("version", get(connection, settings.database(), "/_api/version", Map.of()).path("version").asText());
     JsonNode health = health(connection);
     answer.put("cluster", health != null);
     if (health != null) {
