@@ -35,6 +35,26 @@ final class ArangoSettings {
     hosts = readHosts();
     protocol = readProtocol();
     refuseUnsupported();
+    checkValues();
+  }
+
+  /** Reads every value once, so that a wrong one is refused before anything is connected or created. */
+  private void checkValues() {
+    loadBalancing();
+    acquireHostList();
+    password();
+    jwt();
+    verifyHost();
+    connectTimeoutMs();
+    timeoutMs();
+    maxConnections();
+    eventLoops();
+    creates();
+    dropsBefore();
+    waitForSync();
+    numberOfShards();
+    writeConcern();
+    batchSize();
   }
 
   private void refuseUnsupported() {

@@ -80,8 +80,8 @@ class ArangoSettingsTest {
   @Test
   void contradictionsAreRefused() {
     assertThrows(UsageException.class, () -> settings("arangodb.hosts=db1", "arangodb.ip=db2"));
-    assertThrows(UsageException.class, () -> settings("arangodb.replicationFactor=2", "arangodb.writeConcern=3").writeConcern());
-    assertThrows(UsageException.class, () -> settings("arangodb.loadBalancing=SOME").loadBalancing());
+    assertThrows(UsageException.class, () -> settings("arangodb.replicationFactor=2", "arangodb.writeConcern=3"));
+    assertThrows(UsageException.class, () -> settings("arangodb.loadBalancing=SOME"));
   }
 
   @Test

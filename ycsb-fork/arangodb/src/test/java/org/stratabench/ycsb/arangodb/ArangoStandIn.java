@@ -67,12 +67,13 @@ final class ArangoStandIn implements AutoCloseable {
     private HttpServer server;
     private volatile Fault fault = Fault.NONE;
 
-    Coordinator(int number, int port, Path keyStore, String keyStorePassword) {
+    /** @param keys null for no TLS */
+    Coordinator(int number, int port, PfxOptions keys) {
       this.number = number;
       this.port = port;
       options = new HttpServerOptions().setHost("127.0.0.1").setPort(port);
-      if (keyStore != null) {
-        options.setSsl(true).setUseAlpn(true).setKeyCertOptions(new PfxOptions().setPath(keyStore.toString()).setPassword(keyStorePassword));
+      if (keys != null) {
+        options.setSsl(true).setUseAlpn(true).setKeyCertOptions(keys);
       }
     }
 
@@ -149,14 +150,14 @@ final class ArangoStandIn implements AutoCloseable {
     }
   }
 
-  private ArangoStandIn(int count, String user, String password, String token, Path keyStore, String keyStorePassword) {
+  private ArangoStandIn(int count, String user, String password, String token, PfxOptions keys) {
     this.user = user;
     this.password = password;
     this.token = token;
     for (int i = 0; i < count; i++) {
-      coordinators.add(new Coordinator(i, freePort(), keyStore, keyStorePassword));
+      coordinators.add(new Coordinator(i, freePort(), keys));
     }
-    List<String> endpoints = coordinators.stream().map(one -> (keyStore == null ? "tcp" : "ssl") + "://127.0.0.1:" + one.port()).toList();
+    List<String> endpoints = coordinators.stream().map(one -> (keys == null ? "tcp" : "ssl") + "://127.0.0.1:" + one.port()).toList();
     for (Coordinator coordinator : coordinators) {
       coordinator.api = new StandInApi(store, endpoints);
       coordinator.start();
@@ -165,17 +166,17 @@ final class ArangoStandIn implements AutoCloseable {
 
   /** Coordinators without authentication. */
   static ArangoStandIn start(int coordinators) {
-    return new ArangoStandIn(coordinators, null, null, null, null, null);
+    return new ArangoStandIn(coordinators, null, null, null, null);
   }
 
   /** One coordinator that wants user and password, or the token when that is not null. */
   static ArangoStandIn guarded(String user, String password, String token) {
-    return new ArangoStandIn(1, user, password, token, null, null);
+    return new ArangoStandIn(1, user, password, token, null);
   }
 
-  /** One coordinator that speaks TLS with the key and certificate of a PKCS #12 file. */
-  static ArangoStandIn encrypted(Path keyStore, String keyStorePassword) {
-    return new ArangoStandIn(1, null, null, null, keyStore, keyStorePassword);
+  /** One coordinator that speaks TLS with one of the keys in a PKCS #12 file. */
+  static ArangoStandIn encrypted(Path keyStore, String alias, String keyStorePassword) {
+    return new ArangoStandIn(1, null, null, null, new PfxOptions().setPath(keyStore.toString()).setAlias(alias).setPassword(keyStorePassword));
   }
 
   private static int freePort() {

@@ -230,8 +230,10 @@ abstract class ArangoSuite {
       assertEquals(there == 0 ? Answer.NOT_FOUND : Answer.OK, session.execute(get));
       assertEquals(there, get.received());
       String gone = get.key().toString();
-      collection().deleteDocument(gone);
-      model.delete(gone);
+      if (model.row(gone) != null) {
+        collection().deleteDocument(gone);
+        model.delete(gone);
+      }
     }
     assertTrue(model.keys().size() < RECORDS);
   }

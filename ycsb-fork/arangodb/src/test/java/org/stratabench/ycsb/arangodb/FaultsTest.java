@@ -140,6 +140,18 @@ class FaultsTest {
   }
 
   @Test
+  void a503EverywhereIsAFailure() {
+    assertEquals(ExitCode.OK, client("load").code());
+    CompletableFuture<Void> fault = CompletableFuture.runAsync(
+        () -> standIn.coordinators().forEach(coordinator -> coordinator.behave(ArangoStandIn.Fault.UNAVAILABLE)),
+        CompletableFuture.delayedExecutor(1200, TimeUnit.MILLISECONDS));
+    ClientRun run = client("run", "target=100", "operationcount=100000", "error.bound=0.3");
+    fault.join();
+    assertEquals(ExitCode.ERRORS, run.code(), run.err());
+    assertTrue(run.failures("ArangoDB-503") > 10, run.summary().path("operations").toString());
+  }
+
+  @Test
   void answersThatBreakOffAreFailures() {
     assertEquals(ExitCode.OK, client("load").code());
     CompletableFuture<Void> fault = CompletableFuture.runAsync(() -> standIn.coordinator(0).behave(ArangoStandIn.Fault.BREAK_OFF),
@@ -155,7 +167,6 @@ class FaultsTest {
   @ValueSource(strings = {"threadcount=2", "clients=8"})
   void noAnswerEndsWithTheTimeOfARequest(String clients) {
     assertEquals(ExitCode.OK, client("load").code());
-    standIn.coordinators().forEach(coordinator -> coordinator.behave(ArangoStandIn.Fault.NONE));
     CompletableFuture<Void> fault = CompletableFuture.runAsync(
         () -> standIn.coordinators().forEach(coordinator -> coordinator.behave(ArangoStandIn.Fault.SILENT)),
         CompletableFuture.delayedExecutor(1200, TimeUnit.MILLISECONDS));

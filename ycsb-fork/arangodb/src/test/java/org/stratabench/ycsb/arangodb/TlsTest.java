@@ -7,7 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -34,15 +37,17 @@ class TlsTest {
   private Path output;
 
   @BeforeAll
-  static void start() throws IOException, InterruptedException {
-    Path keys = folder.resolve("server.p12");
-    authority(keys, "ca");
-    keytool(keys, "-genkeypair", "-alias", "server", "-signer", "ca", "-keyalg", "EC", "-dname", "CN=stand-in", "-ext", "san=ip:127.0.0.1");
-    keytool(keys, "-exportcert", "-alias", "ca", "-rfc", "-file", folder.resolve("ca.pem").toString());
-    keytool(keys, "-delete", "-alias", "ca");
-    authority(folder.resolve("other.p12"), "other");
-    keytool(folder.resolve("other.p12"), "-exportcert", "-alias", "other", "-rfc", "-file", folder.resolve("other.pem").toString());
-    standIn = ArangoStandIn.encrypted(keys, PASSWORD);
+  static void start() throws IOException, InterruptedException, GeneralSecurityException {
+    Path keys = folder.resolve("keys.p12");
+    keytool(keys, "-alias", "ca", "-dname", "CN=ca", "-ext", "bc:c");
+    keytool(keys, "-alias", "other", "-dname", "CN=other", "-ext", "bc:c");
+    keytool(keys, "-alias", "server", "-dname", "CN=stand-in", "-signer", "ca", "-ext", "san=ip:127.0.0.1");
+    KeyStore store = KeyStore.getInstance(keys.toFile(), PASSWORD.toCharArray());
+    for (String authority : List.of("ca", "other")) {
+      String encoded = Base64.getMimeEncoder().encodeToString(store.getCertificate(authority).getEncoded());
+      Files.writeString(folder.resolve(authority + ".pem"), "-----BEGIN CERTIFICATE-----\n" + encoded + "\n-----END CERTIFICATE-----\n");
+    }
+    standIn = ArangoStandIn.encrypted(keys, "server", PASSWORD);
   }
 
   @AfterAll
@@ -50,12 +55,9 @@ class TlsTest {
     standIn.close();
   }
 
-  private static void authority(Path keys, String alias) throws IOException, InterruptedException {
-    keytool(keys, "-genkeypair", "-alias", alias, "-keyalg", "EC", "-dname", "CN=" + alias, "-ext", "bc:c");
-  }
-
   private static void keytool(Path keys, String... arguments) throws IOException, InterruptedException {
-    List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "keytool").toString()));
+    List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "keytool").toString(), "-genkeypair",
+        "-keyalg", "EC"));
     command.addAll(List.of(arguments));
     command.addAll(List.of("-keystore", keys.toString(), "-storetype", "PKCS12", "-storepass", PASSWORD));
     Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
