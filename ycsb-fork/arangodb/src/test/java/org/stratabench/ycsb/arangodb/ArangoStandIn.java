@@ -24,6 +24,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -55,6 +56,8 @@ final class ArangoStandIn implements AutoCloseable {
   private final String user;
   private final String password;
   private final String token;
+  private final AtomicInteger countdown = new AtomicInteger();
+  private volatile CompletableFuture<Void> countedDown = new CompletableFuture<>();
   private volatile int latencyMs;
 
   /** One listening port. */
@@ -106,6 +109,9 @@ final class ArangoStandIn implements AutoCloseable {
 
     private void handle(HttpServerRequest request) {
       requests.incrementAndGet();
+      if (countdown.decrementAndGet() == 0) {
+        countedDown.complete(null);
+      }
       request.body().onSuccess(body -> {
         StandInApi.Reply reply = reply(request, body);
         if (latencyMs > 0) {
@@ -224,6 +230,14 @@ final class ArangoStandIn implements AutoCloseable {
 
   List<Coordinator> coordinators() {
     return coordinators;
+  }
+
+  /** Does something in another thread when so many more requests have arrived. */
+  CompletableFuture<Void> after(int more, Runnable action) {
+    countedDown = new CompletableFuture<>();
+    CompletableFuture<Void> done = countedDown.thenRunAsync(action);
+    countdown.set(more);
+    return done;
   }
 
   /** Time every answer takes. */

@@ -12,7 +12,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import java.util.function.IntPredicate;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
@@ -54,6 +53,10 @@ class FaultsTest {
       properties.setProperty(pair.substring(0, pair.indexOf('=')), pair.substring(pair.indexOf('=') + 1));
     }
     return ClientRun.of(phase, output.resolve(phase + System.nanoTime()), properties);
+  }
+
+  private void all(ArangoStandIn.Fault fault) {
+    standIn.coordinators().forEach(coordinator -> coordinator.behave(fault));
   }
 
   private int[] requests() {
@@ -106,8 +109,7 @@ class FaultsTest {
   void aCoordinatorThatDiesInTheRunCostsWhatWasUnderWay(String protocol) {
     assertEquals(ExitCode.OK, client("load").code());
     standIn.delay(2);
-    CompletableFuture<Void> death = CompletableFuture.runAsync(standIn.coordinator(1)::die,
-        CompletableFuture.delayedExecutor(1500, TimeUnit.MILLISECONDS));
+    CompletableFuture<Void> death = standIn.after(200, standIn.coordinator(1)::die);
     ClientRun run = client("run", "arangodb.protocol=" + protocol, "arangodb.loadBalancing=ROUND_ROBIN", "threadcount=4", "target=400",
         "operationcount=1000", "error.bound=0.05", "readproportion=0.5", "updateproportion=0.5");
     death.join();
@@ -119,8 +121,7 @@ class FaultsTest {
   @Test
   void whenAllHaveDiedTheRunEndsAndKeepsWhatItMeasured() {
     assertEquals(ExitCode.OK, client("load").code());
-    CompletableFuture<Void> death = CompletableFuture.runAsync(() -> standIn.coordinators().forEach(ArangoStandIn.Coordinator::die),
-        CompletableFuture.delayedExecutor(1500, TimeUnit.MILLISECONDS));
+    CompletableFuture<Void> death = standIn.after(200, () -> standIn.coordinators().forEach(ArangoStandIn.Coordinator::die));
     ClientRun run = client("run", "arangodb.loadBalancing=ROUND_ROBIN", "threadcount=2", "target=200", "operationcount=100000",
         "error.bound=0.2");
     death.join();
@@ -142,9 +143,7 @@ class FaultsTest {
   @Test
   void a503EverywhereIsAFailure() {
     assertEquals(ExitCode.OK, client("load").code());
-    CompletableFuture<Void> fault = CompletableFuture.runAsync(
-        () -> standIn.coordinators().forEach(coordinator -> coordinator.behave(ArangoStandIn.Fault.UNAVAILABLE)),
-        CompletableFuture.delayedExecutor(1200, TimeUnit.MILLISECONDS));
+    CompletableFuture<Void> fault = standIn.after(200, () -> all(ArangoStandIn.Fault.UNAVAILABLE));
     ClientRun run = client("run", "target=100", "operationcount=100000", "error.bound=0.3");
     fault.join();
     assertEquals(ExitCode.ERRORS, run.code(), run.err());
@@ -154,8 +153,7 @@ class FaultsTest {
   @Test
   void answersThatBreakOffAreFailures() {
     assertEquals(ExitCode.OK, client("load").code());
-    CompletableFuture<Void> fault = CompletableFuture.runAsync(() -> standIn.coordinator(0).behave(ArangoStandIn.Fault.BREAK_OFF),
-        CompletableFuture.delayedExecutor(1500, TimeUnit.MILLISECONDS));
+    CompletableFuture<Void> fault = standIn.after(200, () -> standIn.coordinator(0).behave(ArangoStandIn.Fault.BREAK_OFF));
     ClientRun run = client("run", "arangodb.hosts=127.0.0.1:" + standIn.coordinator(0).port(), "target=100", "operationcount=100000",
         "readproportion=0", "updateproportion=1", "error.bound=0.3");
     fault.join();
@@ -167,9 +165,7 @@ class FaultsTest {
   @ValueSource(strings = {"threadcount=2", "clients=8"})
   void noAnswerEndsWithTheTimeOfARequest(String clients) {
     assertEquals(ExitCode.OK, client("load").code());
-    CompletableFuture<Void> fault = CompletableFuture.runAsync(
-        () -> standIn.coordinators().forEach(coordinator -> coordinator.behave(ArangoStandIn.Fault.SILENT)),
-        CompletableFuture.delayedExecutor(1200, TimeUnit.MILLISECONDS));
+    CompletableFuture<Void> fault = standIn.after(200, () -> all(ArangoStandIn.Fault.SILENT));
     ClientRun run = client("run", clients, "arangodb.timeout.ms=300", "operationcount=1000000", "target=100", "error.silence.seconds=2",
         "error.bound=1");
     fault.join();
@@ -179,7 +175,7 @@ class FaultsTest {
 
   @Test
   void aSilentHostIsGivenUpInTime() {
-    standIn.coordinators().forEach(coordinator -> coordinator.behave(ArangoStandIn.Fault.SILENT));
+    all(ArangoStandIn.Fault.SILENT);
     long begin = System.nanoTime();
     ClientRun run = client("load", "arangodb.connect.timeout.ms=700");
     assertEquals(ExitCode.SETUP, run.code());
