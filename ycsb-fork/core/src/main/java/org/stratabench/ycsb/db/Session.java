@@ -14,6 +14,16 @@ public interface Session extends AutoCloseable {
    */
   Answer execute(Request request) throws Exception;
 
+  /**
+   * Sends what the session still holds back and waits for it; called at the end of every window, whose time this is part of.
+   *
+   * @return whether there was anything
+   * @throws Exception when requests that were answered as done turn out not to be; the run fails with its message
+   */
+  default boolean flush() throws Exception {
+    return false;
+  }
+
   @Override
   default void close() throws IOException {
   }

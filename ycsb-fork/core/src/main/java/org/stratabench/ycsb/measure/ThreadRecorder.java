@@ -72,6 +72,11 @@ public final class ThreadRecorder {
     wakeupErrors.add(lateNs);
   }
 
+  /** Notes when the last of what was recorded had really been sent. */
+  public void flushed(long endMonoNs) {
+    lastEndMonoNs.lazySet(endMonoNs);
+  }
+
   private static void add(AtomicLongArray counters, OperationType type, long count) {
     counters.lazySet(type.ordinal(), counters.getPlain(type.ordinal()) + count);
   }

@@ -311,7 +311,7 @@ public final class Run {
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
       new ResultLines(out).print(measurements, window.measuredNs(), window.cost());
     }
-    files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
+    files.writeSummary(new Summary(options, plan, properties, measurements, database.counters()).toMap(control, window));
     disconnect();
     if (!control.stopped()) {
       Map<String, Object> members = new LinkedHashMap<>();
