@@ -106,7 +106,7 @@ public final class HBaseDatabase implements Database {
       return Map.of();
     }
     Map<String, Long> counters = new LinkedHashMap<>();
-    counters.put("stale_records", translation.staleRecords());
+    counters.put("stale_results", translation.staleResults());
     counters.put("write_batches", sent.batches().sum());
     counters.put("batched_writes", sent.writes().sum());
     return counters;

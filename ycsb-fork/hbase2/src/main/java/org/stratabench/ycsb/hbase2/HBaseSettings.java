@@ -87,9 +87,9 @@ final class HBaseSettings {
     if (!Files.isReadable(java.nio.file.Path.of(file))) {
       throw Settings.refuse(CONFIG, file, "cannot be read; give the path of an hbase-site.xml");
     }
-    configuration.addResource(new Path(java.nio.file.Path.of(file).toUri()));
     try {
-      // files are read when the first value is asked for
+      configuration.addResource(new Path(java.nio.file.Path.of(file).toUri()));
+      // reads the file, if adding it has not
       configuration.size();
     } catch (RuntimeException e) {
       throw Settings.refuse(CONFIG, file, "is no configuration file: " + Failures.describe(e));

@@ -154,46 +154,36 @@ final class Translation {
 
   /** What a read found. */
   Answer found(Request request, Result row) {
-    if (row.isEmpty()) {
-      return Answer.NOT_FOUND;
-    }
-    arrived(row);
-    request.received(1);
-    return Answer.OK;
+    request.received(arrived(row));
+    return row.isEmpty() ? Answer.NOT_FOUND : Answer.OK;
   }
 
   /** What a multi-get found: nothing only when none of its records is there. */
   Answer found(Request request, Iterable<Result> rows) {
-    long records = 0;
-    for (Result row : rows) {
-      if (!row.isEmpty()) {
-        arrived(row);
-        records++;
-      }
-    }
-    request.received(records);
-    return records == 0 ? Answer.NOT_FOUND : Answer.OK;
+    scanned(request, rows);
+    return request.received() == 0 ? Answer.NOT_FOUND : Answer.OK;
   }
 
   /** What a scan found: no rows are an answer like any other. */
   Answer scanned(Request request, Iterable<Result> rows) {
     long records = 0;
     for (Result row : rows) {
-      arrived(row);
-      records++;
+      records += arrived(row);
     }
     request.received(records);
     return Answer.OK;
   }
 
-  private void arrived(Result row) {
+  /** Notes one result and returns how many records it holds: 1 or 0. */
+  private int arrived(Result row) {
     if (row.isStale()) {
       stale.increment();
     }
+    return row.isEmpty() ? 0 : 1;
   }
 
-  /** How many records came from a region's secondary replica, which may lag behind. */
-  long staleRecords() {
+  /** How many results, found or not, came from a region's secondary replica, which may lag behind. */
+  long staleResults() {
     return stale.sum();
   }
 }
