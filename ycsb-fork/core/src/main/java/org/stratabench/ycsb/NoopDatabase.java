@@ -10,7 +10,6 @@ import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.db.Session;
 import org.stratabench.ycsb.workload.Answer;
 import org.stratabench.ycsb.workload.Item;
-import org.stratabench.ycsb.workload.Key;
 import org.stratabench.ycsb.workload.OperationType;
 import org.stratabench.ycsb.workload.Request;
 import org.stratabench.ycsb.workload.WorkloadSpec;
@@ -74,7 +73,7 @@ public final class NoopDatabase implements Database {
   }
 
   private final class Noop implements Session {
-    private byte[] buffer = new byte[0];
+    private byte[] buffer = new byte[64];
     private long operations;
     private long firstOperationNs = Long.MIN_VALUE;
     // never read: it keeps the reading of keys and values from being optimised away
@@ -98,20 +97,26 @@ public final class NoopDatabase implements Database {
       return failEvery > 0 && operations % failEvery == 0 ? Answer.failed("ERROR") : Answer.OK;
     }
 
+    /** Copies what a driver would send into a buffer, as one does, and looks at all of it where values are to be read. */
     private void consume(Item item) {
-      Key key = item.key();
-      for (int i = 0; i < key.length(); i++) {
-        consumed += key.byteAt(i);
-      }
+      int length = item.key().length();
+      reserve(length);
+      item.key().writeTo(buffer, 0);
+      consumed += buffer[length - 1];
       if (consume) {
         for (int i = 0; i < item.fields().size(); i++) {
-          int length = item.value(i).length();
-          buffer = buffer.length < length ? new byte[length] : buffer;
-          item.value(i).writeTo(buffer, 0);
-          for (int at = 0; at < length; at++) {
+          reserve(item.value(i).length());
+          int end = item.value(i).writeTo(buffer, 0);
+          for (int at = 0; at < end; at++) {
             consumed += buffer[at];
           }
         }
+      }
+    }
+
+    private void reserve(int length) {
+      if (buffer.length < length) {
+        buffer = new byte[length];
       }
     }
 

@@ -69,10 +69,10 @@ final class LogicalClient {
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
   }
 
-  /** Prepares the next operation; false when there is none left in the window or the run was stopped. */
+  /** Prepares the next operation; false when there is none left in the window. */
   boolean next() {
     index += plan.clients();
-    if (index >= window.operations() || shared.control().stopped()) {
+    if (index >= window.operations()) {
       return false;
     }
     dueNs = schedule.next();
