@@ -9,10 +9,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.LongAdder;
 import org.apache.hadoop.hbase.client.AsyncBufferedMutator;
 import org.apache.hadoop.hbase.client.AsyncConnection;
 import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.Consistency;
 import org.apache.hadoop.hbase.client.RegionLocator;
 import org.apache.hadoop.hbase.client.Table;
 import org.stratabench.ycsb.Settings;
@@ -30,7 +30,7 @@ public final class HBaseDatabase implements Database {
 
   private final List<Connection> blocking = new ArrayList<>();
   private final List<Async> nonBlocking = new ArrayList<>();
-  private final WriteBuffer.Sent sent = new WriteBuffer.Sent(new LongAdder(), new LongAdder());
+  private final WriteBuffer.Sent sent = new WriteBuffer.Sent();
   private HBaseSettings settings;
   private volatile Translation translation;
   private int sessions;
@@ -102,13 +102,18 @@ public final class HBaseDatabase implements Database {
 
   @Override
   public Map<String, Long> counters() {
-    if (translation == null) {
-      return Map.of();
-    }
     Map<String, Long> counters = new LinkedHashMap<>();
-    counters.put("stale_results", translation.staleResults());
-    counters.put("write_batches", sent.batches().sum());
-    counters.put("batched_writes", sent.writes().sum());
+    if (translation == null) {
+      return counters;
+    }
+    if (settings.readConsistency() == Consistency.TIMELINE) {
+      counters.put("stale_results", translation.staleResults());
+    }
+    if (settings.buffering() != null && sent.batches().sum() > 0) {
+      counters.put("write_batches", sent.batches().sum());
+      counters.put("batched_writes", sent.writes().sum());
+      counters.put("lost_writes", sent.lost().sum());
+    }
     return counters;
   }
 

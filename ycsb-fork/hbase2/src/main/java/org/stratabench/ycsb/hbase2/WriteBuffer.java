@@ -21,8 +21,18 @@ final class WriteBuffer {
     void send(List<Row> batch, Object[] results) throws IOException, InterruptedException;
   }
 
-  /** What all buffers of a process sent. */
-  record Sent(LongAdder batches, LongAdder writes) { }
+  /**
+   * What became of the writes of all buffers of a process.
+   *
+   * @param batches sent
+   * @param writes in them
+   * @param lost writes that were answered as done and then failed in their batch
+   */
+  record Sent(LongAdder batches, LongAdder writes, LongAdder lost) {
+    Sent() {
+      this(new LongAdder(), new LongAdder(), new LongAdder());
+    }
+  }
 
   private final Sender sender;
   private final long capacityBytes;
@@ -84,7 +94,9 @@ final class WriteBuffer {
       sender.send(batch, results);
     } catch (IOException | InterruptedException e) {
       cause = Failures.describe(e);
-      lost += Math.max(0, failures(results) - reported);
+      long unreported = Math.max(0, failures(results) - reported);
+      lost += unreported;
+      sent.lost().add(unreported);
       throw e;
     } finally {
       sent.batches().increment();

@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.LongAdder;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.IntRange;
@@ -23,7 +22,7 @@ import org.junit.jupiter.api.Test;
 
 class WriteBufferTest {
   private final List<List<Row>> batches = new ArrayList<>();
-  private final WriteBuffer.Sent sent = new WriteBuffer.Sent(new LongAdder(), new LongAdder());
+  private final WriteBuffer.Sent sent = new WriteBuffer.Sent();
 
   @Property
   void everyWriteIsSentOnceInOrderAndTheOneThatFillsTheBufferSends(@ForAll @Size(min = 1, max = 60) List<@IntRange(max = 300) Integer> sizes,
@@ -62,6 +61,7 @@ class WriteBufferTest {
     assertTrue(message.startsWith("2 writes ") && message.contains("NotServingRegionException: gone"), message);
     assertFalse(buffer.drain(), "said once");
     assertEquals(5, sent.writes().sum());
+    assertEquals(2, sent.lost().sum());
   }
 
   @Test
