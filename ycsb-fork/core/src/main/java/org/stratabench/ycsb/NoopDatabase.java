@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.util.EnumSet;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
@@ -24,6 +27,8 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
  * {@code basicdb.randomizedelay}, and {@code basicdb.verbose}, which is off unless asked for.
  */
 public final class NoopDatabase implements Database {
+  private static final VarHandle LONGS = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
   private boolean consume;
   private long stallFromNs;
   private long stallToNs;
@@ -101,16 +106,22 @@ public final class NoopDatabase implements Database {
     private void consume(Item item) {
       int length = item.key().length();
       reserve(length);
-      item.key().writeTo(buffer, 0);
-      consumed += buffer[length - 1];
+      read(item.key().writeTo(buffer, 0));
       if (consume) {
         for (int i = 0; i < item.fields().size(); i++) {
           reserve(item.value(i).length());
-          int end = item.value(i).writeTo(buffer, 0);
-          for (int at = 0; at < end; at++) {
-            consumed += buffer[at];
-          }
+          read(item.value(i).writeTo(buffer, 0));
         }
+      }
+    }
+
+    private void read(int end) {
+      int at = 0;
+      for (; at <= end - Long.BYTES; at += Long.BYTES) {
+        consumed += (long) LONGS.get(buffer, at);
+      }
+      for (; at < end; at++) {
+        consumed += buffer[at];
       }
     }
 

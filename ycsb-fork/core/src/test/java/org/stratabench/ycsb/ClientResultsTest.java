@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -115,10 +116,8 @@ class ClientResultsTest {
 
   @Test
   void aStallShowsInFullInTheIntendedLatency() {
-    ClientProcess client = ClientProcess.run(output,
-        "run noop -p recordcount=10 -p operationcount=2500 -target 1000 -p noop.stall.ms=500 -p noop.stall.at.ms=1000"
-            + " -p readproportion=1 -p updateproportion=0");
-    assertEquals(ExitCode.OK, client.code());
+    runOnAProcessorOfItsOwn("run noop -p recordcount=10 -p operationcount=2500 -target 1000 -p noop.stall.ms=500 -p noop.stall.at.ms=1000"
+        + " -p readproportion=1 -p updateproportion=0");
     JsonObject read = ClientProcess.summary(output).getAsJsonObject("operations").getAsJsonObject("READ");
     // operations due in the stall wait 500, 499, ... 1 ms; the 25 longest of 2500 are above 475 ms
     assertEquals(475e6, read.getAsJsonObject("intended_ns").get("p99").getAsDouble(), 0.05 * 475e6);
@@ -127,6 +126,18 @@ class ClientResultsTest {
     OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
     long delayed = log.rows().stream().filter(row -> row.delayNs() > 250_000_000L).count();
     assertEquals(250, delayed, 25);
+  }
+
+  /** On a busy machine the client itself says that it had to wait for a processor; such a run proves nothing and is repeated. */
+  private void runOnAProcessorOfItsOwn(String commandLine) {
+    JsonObject client;
+    int runs = 0;
+    do {
+      ClientProcess process = ClientProcess.run(output, commandLine);
+      assertEquals(ExitCode.OK, process.code(), process.err());
+      client = ClientProcess.summary(output).getAsJsonObject("client");
+      runs++;
+    } while (runs < 5 && client.getAsJsonArray("warnings").toString().contains("for a processor"));
   }
 
   @Test
@@ -187,9 +198,27 @@ class ClientResultsTest {
     ClientProcess client =
         ClientProcess.run("run noop -status-json -p recordcount=10 -p operationcount=150 -target 100 -p warmup.operations=20");
     String states = Arrays.stream(client.err().split("\n"))
-        .map(line -> com.google.gson.JsonParser.parseString(line).getAsJsonObject().get("state").getAsString())
+        .map(line -> JsonParser.parseString(line).getAsJsonObject().get("state").getAsString())
         .distinct().collect(Collectors.joining(" "));
     assertEquals("connecting ready warmup measuring done", states);
+  }
+
+  @Test
+  void ycsbsExportersAndPercentilesAreUnderstood() throws IOException {
+    Path file = output.resolve("export.json");
+    ClientProcess client = ClientProcess.run("run noop -p recordcount=10 -p operationcount=10 -p hdrhistogram.percentiles=90,99.99 -p exportfile="
+        + file + " -p exporter=site.ycsb.measurements.exporter.JSONArrayMeasurementsExporter");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    assertEquals("", client.out());
+    Set<String> names = new HashSet<>();
+    JsonParser.parseString(Files.readString(file)).getAsJsonArray().forEach(line -> {
+      JsonObject object = line.getAsJsonObject();
+      assertTrue(object.get("value").getAsDouble() >= 0);
+      names.add(object.get("metric").getAsString() + " " + object.get("measurement").getAsString());
+    });
+    assertTrue(names.containsAll(Set.of("OVERALL RunTime(ms)", "READ Operations", "READ 90thPercentileLatency(us)",
+        "READ 99.99thPercentileLatency(us)", "READ Return=OK")), names.toString());
+    assertFalse(names.contains("READ 95thPercentileLatency(us)"));
   }
 
   @Test

@@ -15,13 +15,12 @@ public interface Session extends AutoCloseable {
   Answer execute(Request request) throws Exception;
 
   /**
-   * Sends what the session still holds back and waits for it; called at the end of every window, whose time this is part of.
+   * Sends what the session still holds back and waits until it has arrived; called after the last operation of a window, whose time it counts
+   * to. A session that buffers nothing has nothing to do.
    *
-   * @return whether there was anything
-   * @throws Exception when requests that were answered as done turn out not to be; the run fails with its message
+   * @throws IOException when something was lost
    */
-  default boolean flush() throws Exception {
-    return false;
+  default void flush() throws IOException {
   }
 
   @Override

@@ -11,7 +11,6 @@ import org.stratabench.ycsb.workload.Request;
 
 /** A thread that is one client: it sends a request and waits for the answer. */
 final class BlockingWorker extends Worker {
-  private ThreadRecorder recorder;
   private LogicalClient client;
   private Session session;
 
@@ -20,46 +19,51 @@ final class BlockingWorker extends Worker {
   }
 
   @Override
-  void connect(ThreadRecorder own, OperationLog.Writer writer) throws Exception {
-    recorder = own;
+  void connect(ThreadRecorder recorder, OperationLog.Writer writer) throws Exception {
     client = new LogicalClient(shared().clients(), thread(), recorder, writer);
     session = shared().database().session();
   }
 
   @Override
   void perform(Window window) throws IOException {
-    operate(window);
-    flush(window);
-  }
-
-  private void operate(Window window) throws IOException {
-    boolean openLoop = shared().plan().openLoop();
-    Waiter waiter = new Waiter(shared().control()::stopped);
+    Waiter waiter = shared().plan().openLoop() ? new Waiter(shared().control()::stopped) : null;
     client.enter(window);
-    while (client.next()) {
-      boolean waited = openLoop && waiter.await(client.dueNs());
-      if (!client.begin(System.nanoTime(), waited)) {
-        return;
-      }
-      Answer answer;
-      do {
-        answer = send(client.request());
-      } while (client.answered(answer, System.nanoTime()));
+    while (step(client, session, waiter)) {
+      // each step is one operation
     }
-  }
-
-  /** What a session holds back belongs to the window in which it was answered. */
-  private void flush(Window window) {
     try {
-      if (session.flush() && window.measured()) {
-        recorder.flushed(System.nanoTime());
-      }
-    } catch (Exception e) {
-      shared().control().stop(ExitCode.ERRORS, e.getMessage() == null ? e.toString() : e.getMessage());
+      session.flush();
+      client.flushed(System.nanoTime());
+    } catch (IOException e) {
+      shared().control().stop(ExitCode.ERRORS, "writes that " + Thread.currentThread().getName() + " still held back were lost: "
+          + e.getMessage());
     }
   }
 
-  private Answer send(Request request) {
+  /**
+   * Does a client's next operation.
+   *
+   * @param waiter for its due time; null in a closed loop
+   * @return false when there is none
+   */
+  static boolean step(LogicalClient client, Session session, Waiter waiter) throws IOException {
+    if (!client.next()) {
+      return false;
+    }
+    if (waiter != null) {
+      waiter.await(client.dueNs());
+    }
+    if (!client.begin(System.nanoTime())) {
+      return false;
+    }
+    Answer answer;
+    do {
+      answer = send(session, client.request());
+    } while (client.answered(answer, System.nanoTime()));
+    return true;
+  }
+
+  private static Answer send(Session session, Request request) {
     try {
       return session.execute(request);
     } catch (Exception e) {

@@ -6,6 +6,7 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.stream.LongStream;
 
 /**
  * A record's key: {@code user} and a number in decimal digits, kept as ASCII bytes in a buffer that the next request reuses.
@@ -22,6 +23,8 @@ public final class Key {
   private static final VarHandle INTS = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
   /** Four decimal digits of every number below 10,000, as the four bytes that spell them. */
   private static final int[] DIGITS = quads();
+
+  private static final long[] POWERS_OF_TEN = LongStream.iterate(1, power -> power * 10).limit(19).toArray();
 
   private byte[] buffer = new byte[PREFIX_BYTES + MOST_DIGITS];
   private int from;
@@ -71,11 +74,14 @@ public final class Key {
     INTS.set(buffer, end - 12, DIGITS[middle - middleHigh * QUADS]);
     INTS.set(buffer, end - 16, DIGITS[middleHigh]);
     INTS.set(buffer, end - 20, DIGITS[top]);
-    int count = top > 0 ? MOST_DIGITS : high > 0 ? 16 : 8;
-    while (count > 1 && buffer[end - count] == '0') {
-      count--;
-    }
-    return count;
+    return digitsOf(digits);
+  }
+
+  /** How many decimal digits a number has, at least one: by the length of its binary form, which leaves two to choose from. */
+  private static int digitsOf(long digits) {
+    // 1233 / 4096 is the logarithm of 2 to base 10, right for all 64 lengths
+    int atLeast = (Long.SIZE - Long.numberOfLeadingZeros(digits | 1)) * 1233 >>> 12;
+    return digits < POWERS_OF_TEN[atLeast] ? Math.max(1, atLeast) : atLeast + 1;
   }
 
   /** Length in bytes. */

@@ -66,8 +66,10 @@ final class BlockingSession implements Session {
   }
 
   @Override
-  public boolean flush() throws IOException, InterruptedException {
-    return buffer != null && buffer.drain();
+  public void flush() throws IOException {
+    if (buffer != null) {
+      buffer.drain();
+    }
   }
 
   @Override

@@ -64,24 +64,23 @@ final class WriteBuffer {
   /**
    * Sends what is left and looks back.
    *
-   * @return whether anything was left
    * @throws IOException when writes that were answered from the buffer have been lost, now or before
    */
-  boolean drain() throws IOException, InterruptedException {
-    boolean any = !gathered.isEmpty();
-    if (any) {
+  void drain() throws IOException {
+    if (!gathered.isEmpty()) {
       try {
         send(0);
       } catch (IOException e) {
         // counted with those that were lost before
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
       }
     }
     if (lost > 0) {
       long count = lost;
       lost = 0;
-      throw new IOException(count + " writes that had been answered from the client's buffer were lost: " + cause);
+      throw new IOException(count + " that had been answered as done: " + cause);
     }
-    return any;
   }
 
   /** @param reported how many failures the caller's own answer stands for */
