@@ -322,7 +322,7 @@ def test_region_servers_that_die_in_mid_run(served: Strata, tmp_path: Path) -> N
         }.items()
     }
     for run in runs.values():
-        wait_for(run.measures, 60, "operations")
+        wait_for(run.measures, 180, "operations")
     for node in SERVERS:
         os.kill(int((served.nodes / node / "run/regionserver.pid").read_text().split()[0]), signal.SIGKILL)
     for name, run in runs.items():
