@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.db;
 
 import java.io.IOException;
+import java.util.Map;
 import java.util.Set;
 import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.SetupException;
@@ -38,6 +39,11 @@ public interface Database extends AutoCloseable {
   /** A session for one of many logical clients on few threads. */
   default AsyncSession asyncSession() throws SetupException {
     throw new UnsupportedOperationException();
+  }
+
+  /** What the binding counted beside operations, by name; empty before {@link #open}. */
+  default Map<String, Long> counters() {
+    return Map.of();
   }
 
   @Override

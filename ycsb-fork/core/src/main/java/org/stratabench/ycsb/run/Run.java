@@ -341,7 +341,7 @@ public final class Run {
       show(resultLines.of(measurements, measuredNs, report));
       report.warnings().forEach(warning -> status.warn("measuring", warning));
     }
-    files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
+    files.writeSummary(new Summary(options, plan, properties, measurements, database.counters()).toMap(control, window));
     disconnect();
     if (!control.stopped()) {
       showProgress("done", window == null ? 0 : window.measuredNs());

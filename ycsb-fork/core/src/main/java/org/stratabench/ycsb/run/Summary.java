@@ -30,12 +30,14 @@ final class Summary {
   private final RunPlan plan;
   private final Properties properties;
   private final Measurements measurements;
+  private final Map<String, Long> counters;
 
-  Summary(Options options, RunPlan plan, Properties properties, Measurements measurements) {
+  Summary(Options options, RunPlan plan, Properties properties, Measurements measurements, Map<String, Long> counters) {
     this.options = options;
     this.plan = plan;
     this.properties = properties;
     this.measurements = measurements;
+    this.counters = counters;
   }
 
   /** @param window null when the run ended before it began */
@@ -65,6 +67,7 @@ final class Summary {
     summary.put("throughput_ops_per_s",
         window == null || window.measuredNs() == 0 ? null : measurements.done() * 1e9 / window.measuredNs());
     summary.put("client", window == null ? null : client(window.client(), window.measuredNs()));
+    summary.put("database", counters);
     summary.put("java_version", System.getProperty("java.version"));
     summary.put("properties", Secrets.masked(properties));
     return summary;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.hbase2;
 
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException;
+
 /** Names what went wrong inside HBase's nested exceptions. */
 final class Failures {
   private Failures() {
@@ -8,8 +12,9 @@ final class Failures {
 
   /** The exception's class and, where it differs, that of its root: few enough names to count by. */
   static String name(Throwable failure) {
-    String outer = failure.getClass().getSimpleName();
-    String root = root(failure).getClass().getSimpleName();
+    Throwable outermost = unwrapped(failure);
+    String outer = outermost.getClass().getSimpleName();
+    String root = root(outermost).getClass().getSimpleName();
     return outer.equals(root) ? outer : outer + "/" + root;
   }
 
@@ -19,11 +24,26 @@ final class Failures {
     return message == null ? name(failure) : name(failure) + ": " + message.lines().findFirst().orElse("");
   }
 
+  private static Throwable unwrapped(Throwable failure) {
+    boolean wrapper = failure instanceof CompletionException || failure instanceof ExecutionException;
+    return wrapper && failure.getCause() != null ? unwrapped(failure.getCause()) : failure;
+  }
+
   private static Throwable root(Throwable failure) {
     Throwable root = failure;
-    while (root.getCause() != null && root.getCause() != root) {
-      root = root.getCause();
+    Throwable cause = cause(root);
+    while (cause != null && cause != root) {
+      root = cause;
+      cause = cause(root);
     }
     return root;
+  }
+
+  /** Of a batch that failed in several ways, the first one stands for all. */
+  private static Throwable cause(Throwable failure) {
+    if (failure instanceof RetriesExhaustedWithDetailsException batch && batch.getNumExceptions() > 0) {
+      return batch.getCause(0);
+    }
+    return failure.getCause();
   }
 }

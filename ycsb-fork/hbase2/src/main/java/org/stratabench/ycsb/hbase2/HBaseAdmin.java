@@ -54,10 +54,9 @@ public final class HBaseAdmin implements DatabaseAdmin {
   private static Map<String, Object> probe(Connection connection, Properties properties) throws IOException, SetupException {
     Properties own = new Properties();
     own.setProperty("table", PROBE_TABLE);
-    own.setProperty("dotransactions", "false");
     copy(properties, own, "hbase.table.dfs.replication");
     HBaseSettings settings = new HBaseSettings(own);
-    new TableSetup(settings).ensure(connection);
+    new TableSetup(settings).ensure(connection, true);
     byte[] key = Bytes.toBytes("probe" + System.nanoTime());
     byte[] value = Bytes.toBytes("strata");
     Map<String, Object> answer = new LinkedHashMap<>();

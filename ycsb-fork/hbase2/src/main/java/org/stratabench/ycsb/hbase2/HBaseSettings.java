@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.hbase2;
 
+import java.nio.file.Files;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.HConstants;
 import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Consistency;
 import org.apache.hadoop.hbase.client.Durability;
 import org.apache.hadoop.hbase.util.Bytes;
 import org.stratabench.ycsb.Settings;
 
 /** The binding's properties. */
 final class HBaseSettings {
-  /** Bounds that make a dead cluster fail operations instead of holding them for minutes; every one gives way to a property. */
+  private static final String CONFIG = "hbase.config";
+  private static final String TABLE = "table";
+  private static final String HBASE_DEFAULTS = "hbase-default.xml";
+  private static final List<String> FORWARDED = List.of("hbase.", "zookeeper.", "hadoop.");
+  private static final int MOST_CONNECTIONS = 1000;
+  private static final long HOUR_MS = 3_600_000;
+  /** Bounds that make a dead cluster fail operations instead of holding them for minutes; every one gives way to a property or a file. */
   private static final Map<String, String> BOUNDS = Map.of(
       "hbase.client.operation.timeout", "30000",
       "hbase.client.meta.operation.timeout", "30000",
@@ -22,23 +33,72 @@ final class HBaseSettings {
       "hbase.client.retries.number", "7",
       "hbase.client.sync.wait.timeout.msec", "120000");
 
+  /**
+   * How writes are gathered.
+   *
+   * @param bytes size at which the gathered writes are sent, as HBase counts its heap
+   * @param longestMs age at which they are sent nonetheless; for asynchronous sessions only, where every writer waits for its batch
+   */
+  record Buffering(long bytes, long longestMs) { }
+
+  /**
+   * Who logs in to a cluster that is secured with Kerberos.
+   *
+   * @param keytab path of the file with the principal's key
+   */
+  record Login(String principal, String keytab) { }
+
   private final Settings settings;
 
-  HBaseSettings(Properties properties) {
-    this.settings = new Settings(properties);
+  HBaseSettings(Settings settings) {
+    this.settings = settings;
   }
 
-  /** hbase-site.xml of the class path, if any, then the bounds, then every {@code hbase.*} and {@code zookeeper.*} property. */
+  HBaseSettings(Properties properties) {
+    this(new Settings(properties));
+  }
+
+  /**
+   * What the HBase client is given: hbase-site.xml of the class path, if any, then the file {@code hbase.config}, then every property whose name
+   * begins with {@code hbase.}, {@code zookeeper.} or {@code hadoop.}; bounds of our own where none of them says anything.
+   */
   Configuration configuration() {
     Configuration configuration = HBaseConfiguration.create();
-    BOUNDS.forEach(configuration::set);
+    addFile(configuration);
+    BOUNDS.forEach((name, value) -> {
+      if (isDefault(configuration, name)) {
+        configuration.set(name, value);
+      }
+    });
     Properties properties = settings.properties();
     for (String name : properties.stringPropertyNames()) {
-      if (name.startsWith("hbase.") || name.startsWith("zookeeper.")) {
+      if (FORWARDED.stream().anyMatch(name::startsWith)) {
         configuration.set(name, properties.getProperty(name).trim());
       }
     }
     return configuration;
+  }
+
+  private void addFile(Configuration configuration) {
+    String file = settings.text(CONFIG, null);
+    if (file == null) {
+      return;
+    }
+    if (!Files.isReadable(java.nio.file.Path.of(file))) {
+      throw Settings.refuse(CONFIG, file, "cannot be read; give the path of an hbase-site.xml");
+    }
+    try {
+      configuration.addResource(new Path(java.nio.file.Path.of(file).toUri()));
+      // reads the file, if adding it has not
+      configuration.size();
+    } catch (RuntimeException e) {
+      throw Settings.refuse(CONFIG, file, "is no configuration file: " + Failures.describe(e));
+    }
+  }
+
+  private static boolean isDefault(Configuration configuration, String name) {
+    String[] sources = configuration.getPropertySources(name);
+    return sources == null || Arrays.asList(sources).equals(List.of(HBASE_DEFAULTS));
   }
 
   /** Where the cluster is looked for, as a message shows it. */
@@ -47,8 +107,28 @@ final class HBaseSettings {
         + configuration.get(HConstants.ZOOKEEPER_CLIENT_PORT, Integer.toString(HConstants.DEFAULT_ZOOKEEPER_CLIENT_PORT));
   }
 
+  /** Reads every property once, so that a wrong one is refused before anything is connected. */
+  void check() {
+    configuration();
+    table();
+    durability();
+    connectTimeoutMs();
+    connections();
+    readConsistency();
+    cachesReads();
+    cachesScans();
+    buffering();
+    login();
+    createsTable();
+  }
+
   TableName table() {
-    return TableName.valueOf(settings.text("table", "usertable"));
+    String name = settings.text(TABLE, "usertable");
+    try {
+      return TableName.valueOf(name);
+    } catch (IllegalArgumentException e) {
+      throw Settings.refuse(TABLE, name, "is no table name HBase takes: " + e.getMessage());
+    }
   }
 
   byte[] family() {
@@ -62,13 +142,58 @@ final class HBaseSettings {
 
   /** Longest time to reach the cluster, in milliseconds. */
   long connectTimeoutMs() {
-    return settings.wholeNumber("hbase.connect.timeout.ms", 30_000, 1, 3_600_000);
+    return settings.wholeNumber("hbase.connect.timeout.ms", 30_000, 1, HOUR_MS);
   }
 
-  /** Whether a missing table may be made; never in the run phase, where it means that nothing was loaded. */
+  /** How many connections the process makes; its sessions take turns on them. */
+  int connections() {
+    return (int) settings.wholeNumber("hbase.connections", 1, 1, MOST_CONNECTIONS);
+  }
+
+  Consistency readConsistency() {
+    return Consistency.valueOf(settings.choice("hbase.read.consistency", "STRONG", "STRONG", "TIMELINE"));
+  }
+
+  /** Whether region servers keep the blocks that single reads fetch. */
+  boolean cachesReads() {
+    return settings.flag("hbase.read.cacheblocks", true);
+  }
+
+  /** Whether region servers keep the blocks that scans fetch. */
+  boolean cachesScans() {
+    return settings.flag("hbase.scan.cacheblocks", true);
+  }
+
+  /** How writes are gathered, or null when each is sent on its own. */
+  Buffering buffering() {
+    boolean wanted = settings.flag("clientbuffering", false);
+    Buffering buffering = new Buffering(settings.wholeNumber("writebuffersize", 12 << 20, 1, Integer.MAX_VALUE),
+        settings.wholeNumber("writebuffer.longest.ms", 10, 1, HOUR_MS));
+    return wanted ? buffering : null;
+  }
+
+  /** Who logs in, or null on a cluster without Kerberos. */
+  Login login() {
+    String principal = settings.text("principal", null);
+    String keytab = settings.text("keytab", null);
+    if (principal == null && keytab == null) {
+      return null;
+    }
+    if (keytab == null) {
+      throw Settings.refuse("principal", principal, "needs the property keytab");
+    }
+    if (principal == null) {
+      throw Settings.refuse("keytab", keytab, "needs the property principal");
+    }
+    if (!"kerberos".equalsIgnoreCase(configuration().get("hadoop.security.authentication"))) {
+      throw Settings.refuse("principal", principal, "needs hadoop.security.authentication=kerberos; without it nobody would log in");
+    }
+    return new Login(principal, keytab);
+  }
+
+  /** Whether the load phase may make a missing table. */
   boolean createsTable() {
-    boolean runPhase = settings.flag("dotransactions", true);
-    return !runPhase && settings.flag("hbase.table.create", true);
+    return settings.flag("hbase.table.create", true);
   }
 
   Settings settings() {

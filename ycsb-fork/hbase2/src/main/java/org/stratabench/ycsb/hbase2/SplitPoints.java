@@ -3,7 +3,11 @@ package org.stratabench.ycsb.hbase2;
 
 import java.math.BigInteger;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.stratabench.ycsb.Settings;
 
 /**
@@ -27,6 +31,9 @@ import org.stratabench.ycsb.Settings;
  * highest key, since text and numbers sort differently otherwise.
  */
 public final class SplitPoints {
+  private static final String REGIONS = "hbase.table.splits";
+  private static final String POINTS = "hbase.table.splitpoints";
+  private static final Pattern REGION_COUNT = Pattern.compile("(\\d{1,9})(-per-server)?");
   private static final int MOST_REGIONS = 10_000;
   private static final int HASH_DIGITS = 19;
   private static final int CUT_DIGITS = 6;
@@ -37,18 +44,43 @@ public final class SplitPoints {
   private SplitPoints() {
   }
 
-  /** The cuts that the properties ask for: {@code hbase.table.splitpoints}, or as many as {@code hbase.table.splits} regions need. */
-  public static List<String> from(Settings settings) {
-    String given = settings.text("hbase.table.splitpoints", "");
+  /**
+   * The cuts that the properties ask for: {@code hbase.table.splitpoints}, or as many as {@code hbase.table.splits} regions need.
+   *
+   * @param servers live region servers, for a number of regions on each
+   */
+  public static List<String> from(Settings settings, int servers) {
+    String given = settings.text(POINTS, "");
     if (!given.isEmpty()) {
-      return List.of(given.split("\\s*,\\s*"));
+      return given(given);
     }
-    int regions = (int) settings.wholeNumber("hbase.table.splits", 1, 1, MOST_REGIONS);
+    int regions = regions(settings, servers);
     int padding = (int) settings.wholeNumber("zeropadding", 1, 0, 1000);
     if (settings.text("insertorder", "hashed").equals("ordered")) {
       return ordered(regions, padding, settings.count("recordcount", 0));
     }
     return padding < HASH_DIGITS ? hashed(regions) : padded(regions, padding, HASHES);
+  }
+
+  private static List<String> given(String given) {
+    List<String> cuts = Arrays.stream(given.split(",", -1)).map(String::trim).toList();
+    if (cuts.contains("") || new HashSet<>(cuts).size() < cuts.size()) {
+      throw Settings.refuse(POINTS, given, "must be different keys, separated by commas");
+    }
+    return cuts;
+  }
+
+  private static int regions(Settings settings, int servers) {
+    String wanted = settings.text(REGIONS, "1");
+    Matcher number = REGION_COUNT.matcher(wanted);
+    if (!number.matches()) {
+      throw Settings.refuse(REGIONS, wanted, "is neither a number of regions nor N-per-server");
+    }
+    long regions = Long.parseLong(number.group(1)) * (number.group(2) == null ? 1 : Math.max(1, servers));
+    if (regions < 1 || regions > MOST_REGIONS) {
+      throw Settings.refuse(REGIONS, wanted, "makes " + regions + " regions; must lie between 1 and " + MOST_REGIONS);
+    }
+    return (int) regions;
   }
 
   /** The cuts for hashed keys without padding. */
@@ -68,7 +100,7 @@ public final class SplitPoints {
 
   private static List<String> ordered(int regions, int padding, long records) {
     if (regions > 1 && padding < Long.toString(Math.max(0, records - 1)).length()) {
-      throw Settings.refuse("hbase.table.splits", Integer.toString(regions), "with insertorder=ordered needs zeropadding of at least "
+      throw Settings.refuse(REGIONS, Integer.toString(regions), "with insertorder=ordered needs zeropadding of at least "
           + Long.toString(Math.max(0, records - 1)).length() + "; or give hbase.table.splitpoints");
     }
     return padded(regions, padding, BigInteger.valueOf(records));

@@ -4,6 +4,7 @@ package org.stratabench.ycsb.hbase2;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.hbase.HConstants;
 import org.apache.hadoop.hbase.TableExistsException;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
@@ -12,6 +13,7 @@ import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.TableDescriptor;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.io.compress.Compression;
+import org.apache.hadoop.hbase.regionserver.BloomType;
 import org.apache.hadoop.hbase.util.Bytes;
 import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.SetupException;
@@ -20,19 +22,31 @@ import org.stratabench.ycsb.SetupException;
 final class TableSetup {
   private static final long AVAILABLE_WITHIN_NS = TimeUnit.MINUTES.toNanos(2);
   private static final long POLL_MS = 100;
+  private static final int MOST_REPLICAS = 100;
 
   private final HBaseSettings settings;
   private final TableName table;
+  private final TableDescriptor descriptor;
 
+  /** Reads what a new table would be like, and refuses what no table can be. */
   TableSetup(HBaseSettings settings) {
     this.settings = settings;
     this.table = settings.table();
+    this.descriptor = descriptor();
+    SplitPoints.from(settings.settings(), 1);
   }
 
-  /** Creates the table when it is missing and may be created, and waits until all its regions are served. */
-  void ensure(Connection connection) throws SetupException {
+  /**
+   * Sees to it that the table is there, with its column family, and that all its regions are served.
+   *
+   * @param create whether a missing table may be made
+   */
+  void ensure(Connection connection, boolean create) throws SetupException {
     try (Admin admin = connection.getAdmin()) {
       if (!admin.tableExists(table)) {
+        if (!create) {
+          throw new SetupException("table " + table + " does not exist; run the load phase first, with hbase.table.create=true");
+        }
         create(admin);
       }
       checkFamily(admin.getDescriptor(table));
@@ -42,12 +56,8 @@ final class TableSetup {
     }
   }
 
-  private void create(Admin admin) throws IOException, SetupException {
-    if (!settings.createsTable()) {
-      throw new SetupException("table " + table + " does not exist; run the load phase first, with hbase.table.create=true");
-    }
-    TableDescriptor descriptor = descriptor();
-    List<String> splits = SplitPoints.from(settings.settings());
+  private void create(Admin admin) throws IOException {
+    List<String> splits = SplitPoints.from(settings.settings(), admin.getRegionServers().size());
     try {
       if (splits.isEmpty()) {
         admin.createTable(descriptor);
@@ -62,21 +72,28 @@ final class TableSetup {
 
   private TableDescriptor descriptor() {
     Settings values = settings.settings();
-    ColumnFamilyDescriptorBuilder family = ColumnFamilyDescriptorBuilder.newBuilder(settings.family());
-    String compression = values.text("hbase.table.compression", "NONE");
-    try {
-      family.setCompressionType(Compression.Algorithm.valueOf(compression));
-    } catch (IllegalArgumentException e) {
-      throw Settings.refuse("hbase.table.compression", compression, "is no compression HBase knows");
-    }
+    ColumnFamilyDescriptorBuilder family = ColumnFamilyDescriptorBuilder.newBuilder(settings.family())
+        .setCompressionType(compression(values))
+        .setBloomFilterType(BloomType.valueOf(values.choice("hbase.table.bloomfilter", "ROW", "NONE", "ROW", "ROWCOL")))
+        .setBlockCacheEnabled(values.flag("hbase.table.blockcache", true))
+        .setBlocksize((int) values.wholeNumber("hbase.table.blocksize", HConstants.DEFAULT_BLOCKSIZE, 1, Settings.MOST_BYTES));
     int dfsReplication = (int) values.wholeNumber("hbase.table.dfs.replication", 0, 0, Short.MAX_VALUE);
     if (dfsReplication > 0) {
       family.setDFSReplication((short) dfsReplication);
     }
     return TableDescriptorBuilder.newBuilder(table)
-        .setRegionReplication((int) values.wholeNumber("hbase.table.replication", 1, 1, 100))
+        .setRegionReplication((int) values.wholeNumber("hbase.table.replication", 1, 1, MOST_REPLICAS))
         .setColumnFamily(family.build())
         .build();
+  }
+
+  private static Compression.Algorithm compression(Settings values) {
+    String name = values.text("hbase.table.compression", "NONE");
+    try {
+      return Compression.Algorithm.valueOf(name);
+    } catch (IllegalArgumentException e) {
+      throw Settings.refuse("hbase.table.compression", name, "is no compression HBase knows");
+    }
   }
 
   private void checkFamily(TableDescriptor descriptor) throws SetupException {

@@ -17,6 +17,8 @@ import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.IntRange;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.UsageException;
 import org.stratabench.ycsb.workload.KeyNames;
@@ -40,25 +42,47 @@ class SplitPointsTest {
 
   @Test
   void paddedKeysSpreadToo() {
-    assertSpread(SplitPoints.from(settings("hbase.table.splits", "7", "zeropadding", "24")), new KeyNames(true, 24), 100_000, 0.05);
+    assertSpread(SplitPoints.from(settings("hbase.table.splits", "7", "zeropadding", "24"), 3), new KeyNames(true, 24), 100_000, 0.05);
   }
 
   @Test
   void orderedKeysSpreadExactly() {
     List<String> cuts = SplitPoints.from(settings("hbase.table.splits", "4", "insertorder", "ordered", "zeropadding", "10",
-        "recordcount", "1000"));
+        "recordcount", "1000"), 3);
     assertEquals(List.of("user0000000250", "user0000000500", "user0000000750"), cuts);
   }
 
   @Test
   void orderedKeysWithoutPaddingAreRefused() {
     Settings settings = settings("hbase.table.splits", "4", "insertorder", "ordered", "recordcount", "1000");
-    assertTrue(assertThrows(UsageException.class, () -> SplitPoints.from(settings)).getMessage().contains("zeropadding of at least 3"));
+    assertTrue(assertThrows(UsageException.class, () -> SplitPoints.from(settings, 3)).getMessage().contains("zeropadding of at least 3"));
   }
 
   @Test
   void explicitPointsWin() {
-    assertEquals(List.of("a", "b"), SplitPoints.from(settings("hbase.table.splits", "4", "hbase.table.splitpoints", "a, b")));
+    assertEquals(List.of("a", "b"), SplitPoints.from(settings("hbase.table.splits", "4", "hbase.table.splitpoints", "a, b"), 3));
+  }
+
+  @Test
+  void regionsPerServerFollowTheClusterAndAPlainNumberDoesNot() {
+    assertEquals(SplitPoints.hashed(12), SplitPoints.from(settings("hbase.table.splits", "4-per-server"), 3));
+    assertEquals(SplitPoints.hashed(4), SplitPoints.from(settings("hbase.table.splits", "4"), 3));
+    assertEquals(List.of(), SplitPoints.from(settings(), 3));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"0", "-1", "x", "3-per-host", "4000-per-server", "10001", "", "1.5"})
+  void otherCountsAreRefusedByName(String count) {
+    Settings settings = settings("hbase.table.splits", count);
+    String message = assertThrows(UsageException.class, () -> SplitPoints.from(settings, 3)).getMessage();
+    assertTrue(message.startsWith("property hbase.table.splits=" + count + " "), message);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"a,,b", "a,b,a", ",a", "a,"})
+  void cutsThatHBaseWouldRefuseAreRefusedBefore(String points) {
+    Settings settings = settings("hbase.table.splitpoints", points);
+    assertTrue(assertThrows(UsageException.class, () -> SplitPoints.from(settings, 3)).getMessage().contains("must be different keys"));
   }
 
   @Property
