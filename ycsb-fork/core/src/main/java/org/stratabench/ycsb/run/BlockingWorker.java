@@ -35,8 +35,7 @@ final class BlockingWorker extends Worker {
       session.flush();
       client.flushed(System.nanoTime());
     } catch (IOException e) {
-      shared().control().stop(ExitCode.ERRORS, "writes that " + Thread.currentThread().getName() + " still held back were lost: "
-          + e.getMessage());
+      shared().control().stop(ExitCode.ERRORS, "buffered writes of " + Thread.currentThread().getName() + " were lost: " + e.getMessage());
     }
   }
 
