@@ -17,6 +17,11 @@ MIX = {
     "deleteproportion": "DELETE",
     "scanproportion": "SCAN",
     "readmodifywriteproportion": "READ-MODIFY-WRITE",
+    "multigetproportion": "MULTI-GET",
+    "batchinsertproportion": "BATCH-INSERT",
+    "filteredscanproportion": "FILTERED-SCAN",
+    "secondarylookupproportion": "SECONDARY-LOOKUP",
+    "traversalproportion": "TRAVERSAL",
 }
 _MIX_DEFAULTS = {"readproportion": "0.95", "updateproportion": "0.05"}
 _SEPARATOR = re.compile(r"(?<!\\)\s*(?<!\\)[=:\s]\s*")

@@ -38,6 +38,9 @@ _DAMAGE = (
     MemoryError,
 )
 
+#: How the names of a read-modify-write's parts begin; they are operations already counted as a whole.
+PART_PREFIX = "RMW-"
+
 #: One row per interval and value range: the range ends at value_high_ns, its middle is value_mid_ns.
 COUNTS_SCHEMA = pa.schema(
     [
@@ -62,8 +65,12 @@ class Interval:
 
 
 def log_content(path: Path) -> tuple[str, str] | None:
-    """(operation, what) from a log's name: `READ.hdr`, `READ-FAILED.hdr`, `Intended-READ.hdr`."""
+    """(operation, what) from a log's name: `READ.hdr`, `READ-FAILED.hdr`, `Intended-READ.hdr`.
+
+    None for what is not an operation of its own: the parts of read-modify-writes (`RMW-READ.hdr`)."""
     name = path.stem
+    if name.removeprefix("Intended-").startswith(PART_PREFIX):
+        return None
     if name.startswith("Intended-"):
         operation = name.removeprefix("Intended-")
         return None if operation.endswith("-FAILED") else (operation, INTENDED)

@@ -21,6 +21,11 @@ OPERATION_COLOURS = {
     "DELETE": PURPLE,
     "SCAN": SKY,
     "READ-MODIFY-WRITE": ORANGE,
+    "MULTI-GET": "#004D40",
+    "BATCH-INSERT": "#7A9A01",
+    "FILTERED-SCAN": "#5E35B1",
+    "SECONDARY-LOOKUP": "#8D6E63",
+    "TRAVERSAL": "#C2185B",
 }
 MODE_COLOURS = {"read": BLUE, "write": VERMILLION}
 LAYER_COLOURS = {"total": BLACK, "vfs": PURPLE, "block": BLUE, "driver": ORANGE, "device": GREEN}

@@ -14,6 +14,15 @@ public interface Session extends AutoCloseable {
    */
   Answer execute(Request request) throws Exception;
 
+  /**
+   * Sends what the session still holds back and waits until it has arrived; called after the last operation of a window, whose time it counts
+   * to. A session that buffers nothing has nothing to do.
+   *
+   * @throws IOException when something was lost
+   */
+  default void flush() throws IOException {
+  }
+
   @Override
   default void close() throws IOException {
   }

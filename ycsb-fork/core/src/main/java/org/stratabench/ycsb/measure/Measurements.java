@@ -112,9 +112,9 @@ public final class Measurements {
     return causes;
   }
 
-  /** Lateness of all waits for a scheduled start, in nanoseconds; null when nobody waited. */
-  Histogram wakeupErrors() {
-    List<LatencyCounts> counts = threads.stream().map(ThreadRecorder::wakeupErrors).toList();
+  /** How late operations began by the client's own fault, in nanoseconds; null in a closed loop. */
+  Histogram startErrors() {
+    List<LatencyCounts> counts = threads.stream().map(ThreadRecorder::startErrors).toList();
     Histogram all = growth(counts, new long[LatencyCounts.PAGES][]);
     return all.getTotalCount() == 0 ? null : all;
   }

@@ -22,22 +22,30 @@ public final class ResultLines {
    *
    * @param measuredNs length of the measured window
    */
-  public void print(Measurements measurements, long measuredNs, ClientCost cost) {
+  public void print(Measurements measurements, long measuredNs, ClientReport client) {
     line("OVERALL", "RunTime(ms)", measuredNs / 1e6);
     line("OVERALL", "Throughput(ops/sec)", measuredNs > 0 ? measurements.done() * 1e9 / measuredNs : Double.NaN);
-    line("CLIENT", "CpuTime(ms)", cost.cpuNs() / 1e6);
-    line("CLIENT", "GcTime(ms)", cost.gcNs() / 1e6);
-    Histogram wakeups = measurements.wakeupErrors();
-    if (wakeups != null) {
-      line("CLIENT", "WakeupError50thPercentile(us)", wakeups.getValueAtPercentile(50) / 1e3);
-      line("CLIENT", "WakeupError99thPercentile(us)", wakeups.getValueAtPercentile(99) / 1e3);
-    }
+    printClient(client, measuredNs);
     for (int position = 0; position < Series.ALL.size(); position++) {
       Histogram histogram = measurements.total(position);
       if (histogram != null) {
         printSeries(measurements, Series.ALL.get(position), histogram);
       }
     }
+  }
+
+  private void printClient(ClientReport client, long measuredNs) {
+    line("CLIENT", "CpuTime(ms)", client.cost().cpuNs() / 1e6);
+    line("CLIENT", "CpuUse(processors)", measuredNs > 0 ? (double) client.cost().cpuNs() / measuredNs : Double.NaN);
+    line("CLIENT", "GcTime(ms)", client.cost().gcNs() / 1e6);
+    line("CLIENT", "RunQueueWait(ms)", client.cost().runQueueNs().isPresent() ? client.cost().runQueueNs().getAsLong() / 1e6 : Double.NaN);
+    line("CLIENT", "WaitingForDatabase(%)", 100 * client.waitingShare());
+    Histogram starts = client.startErrors();
+    if (starts != null) {
+      line("CLIENT", "WakeupError50thPercentile(us)", starts.getValueAtPercentile(50) / 1e3);
+      line("CLIENT", "WakeupError99thPercentile(us)", starts.getValueAtPercentile(99) / 1e3);
+    }
+    count("CLIENT", "Warnings", client.warnings().size());
   }
 
   private void printSeries(Measurements measurements, Series series, Histogram histogram) {
@@ -76,7 +84,10 @@ public final class ResultLines {
     out.println("[" + section + "], " + name + ", " + value);
   }
 
+  /** What is not known is left out: those who parse these lines expect a number in each. */
   private void line(String section, String name, double value) {
-    out.println("[" + section + "], " + name + ", " + (Double.isNaN(value) ? "" : String.format(Locale.ROOT, "%.3f", value)));
+    if (!Double.isNaN(value)) {
+      out.println("[" + section + "], " + name + ", " + String.format(Locale.ROOT, "%.3f", value));
+    }
   }
 }

@@ -81,13 +81,4 @@ public final class Results {
     times.put("p999", histogram.getValueAtPercentile(99.9));
     return times;
   }
-
-  /** 50th and 99th percentile of the lateness after waiting for a scheduled start, in nanoseconds; null when nobody waited. */
-  public Map<String, Object> wakeupErrors() {
-    Histogram errors = measurements.wakeupErrors();
-    if (errors == null) {
-      return null;
-    }
-    return Map.of("p50", errors.getValueAtPercentile(50), "p99", errors.getValueAtPercentile(99));
-  }
 }

@@ -19,7 +19,7 @@ public final class ThreadRecorder {
   private final AtomicLongArray notFound = new AtomicLongArray(OperationType.values().length);
   private final AtomicLongArray records = new AtomicLongArray(OperationType.values().length);
   private final Map<OperationType, Map<String, LongAdder>> failures = new ConcurrentHashMap<>();
-  private final LatencyCounts wakeupErrors = new LatencyCounts();
+  private final LatencyCounts startErrors = new LatencyCounts();
   private final AtomicLong lastEndMonoNs = new AtomicLong(Long.MIN_VALUE);
 
   /**
@@ -67,9 +67,14 @@ public final class ThreadRecorder {
     }
   }
 
-  /** Records how late, in nanoseconds, the thread woke from waiting for a scheduled start. */
-  public void recordWakeup(long lateNs) {
-    wakeupErrors.add(lateNs);
+  /** Records how much later, in nanoseconds, an operation began than its schedule and the operation before it allowed. */
+  public void recordStartError(long lateNs) {
+    startErrors.add(lateNs);
+  }
+
+  /** Extends the window up to an instant at which the last of this thread's work was done. */
+  public void extend(long endMonoNs) {
+    lastEndMonoNs.lazySet(endMonoNs);
   }
 
   private static void add(AtomicLongArray counters, OperationType type, long count) {
@@ -90,8 +95,8 @@ public final class ThreadRecorder {
     return counts.get(position);
   }
 
-  LatencyCounts wakeupErrors() {
-    return wakeupErrors;
+  LatencyCounts startErrors() {
+    return startErrors;
   }
 
   long notFound(OperationType type) {

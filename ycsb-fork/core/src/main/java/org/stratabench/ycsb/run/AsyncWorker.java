@@ -129,7 +129,7 @@ final class AsyncWorker extends Worker {
     }
     if (openLoop) {
       scheduled.add(slot);
-    } else if (slot.client.begin(System.nanoTime(), false)) {
+    } else if (slot.client.begin(System.nanoTime())) {
       slot.send();
     }
   }
@@ -138,30 +138,22 @@ final class AsyncWorker extends Worker {
     long now = System.nanoTime();
     while (!scheduled.isEmpty() && scheduled.peek().client.dueNs() <= now) {
       Slot slot = scheduled.poll();
-      if (slot.client.begin(now, false)) {
+      if (slot.client.begin(now)) {
         slot.send();
       }
       now = System.nanoTime();
     }
   }
 
-  /** Waits for the next answer or the next scheduled start; the latter is begun here, for only then its lateness is the wake-up's. */
+  /** Waits for the next answer or the next scheduled start. */
   private void await() {
-    if (answered.get() != null || (underWay == 0 && scheduled.isEmpty())) {
+    if (answered.get() != null) {
       return;
     }
-    if (scheduled.isEmpty()) {
+    if (!scheduled.isEmpty()) {
+      waiter.await(scheduled.peek().client.dueNs());
+    } else if (underWay > 0) {
       LockSupport.parkNanos(this, LONGEST_WAIT_NS);
-      return;
-    }
-    Slot slot = scheduled.peek();
-    boolean waited = waiter.await(slot.client.dueNs());
-    long now = System.nanoTime();
-    if (waited && now >= slot.client.dueNs()) {
-      scheduled.poll();
-      if (slot.client.begin(now, true)) {
-        slot.send();
-      }
     }
   }
 

@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.run;
 
 import java.io.IOException;
+import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.db.Session;
 import org.stratabench.ycsb.measure.OperationLog;
 import org.stratabench.ycsb.measure.ThreadRecorder;
@@ -25,22 +26,44 @@ final class BlockingWorker extends Worker {
 
   @Override
   void perform(Window window) throws IOException {
-    boolean openLoop = shared().plan().openLoop();
-    Waiter waiter = new Waiter(shared().control()::stopped);
+    Waiter waiter = shared().plan().openLoop() ? new Waiter(shared().control()::stopped) : null;
     client.enter(window);
-    while (client.next()) {
-      boolean waited = openLoop && waiter.await(client.dueNs());
-      if (!client.begin(System.nanoTime(), waited)) {
-        return;
-      }
-      Answer answer;
-      do {
-        answer = send(client.request());
-      } while (client.answered(answer, System.nanoTime()));
+    while (step(client, session, waiter)) {
+      // each step is one operation
+    }
+    try {
+      session.flush();
+      client.flushed(System.nanoTime());
+    } catch (IOException e) {
+      shared().control().stop(ExitCode.ERRORS, "writes that " + Thread.currentThread().getName() + " still held back were lost: "
+          + e.getMessage());
     }
   }
 
-  private Answer send(Request request) {
+  /**
+   * Does a client's next operation.
+   *
+   * @param waiter for its due time; null in a closed loop
+   * @return false when there is none
+   */
+  static boolean step(LogicalClient client, Session session, Waiter waiter) throws IOException {
+    if (!client.next()) {
+      return false;
+    }
+    if (waiter != null) {
+      waiter.await(client.dueNs());
+    }
+    if (!client.begin(System.nanoTime())) {
+      return false;
+    }
+    Answer answer;
+    do {
+      answer = send(session, client.request());
+    } while (client.answered(answer, System.nanoTime()));
+    return true;
+  }
+
+  private static Answer send(Session session, Request request) {
     try {
       return session.execute(request);
     } catch (Exception e) {

@@ -31,13 +31,19 @@ final class LogicalClient {
 
   private final Shared shared;
   private final RunPlan plan;
+  private final RunControl control;
   private final int client;
+  private final int clients;
+  private final boolean openLoop;
+  private final boolean load;
   private final ThreadRecorder recorder;
   private final OperationLog.Writer log;
   private final RequestGenerator generator;
   private final Request request;
 
-  private Window window;
+  private long operations;
+  private long untilNs;
+  private boolean measured;
   private OperationMix mix;
   private Schedule schedule;
   private long index;
@@ -45,6 +51,7 @@ final class LogicalClient {
   private long dueNs;
   private long beginNs;
   private long partBeginNs;
+  private long lastEndNs;
 
   /**
    * @param recorder of the thread that drives this client
@@ -53,7 +60,11 @@ final class LogicalClient {
   LogicalClient(Shared shared, int client, ThreadRecorder recorder, OperationLog.Writer log) {
     this.shared = shared;
     this.plan = shared.plan();
+    this.control = shared.control();
     this.client = client;
+    this.clients = plan.clients();
+    this.openLoop = plan.openLoop();
+    this.load = plan.phase() == Options.Phase.LOAD;
     this.recorder = recorder;
     this.log = log;
     this.generator = new RequestGenerator(shared.requests(), client, plan.clients(),
@@ -63,23 +74,26 @@ final class LogicalClient {
 
   /** Begins a window. */
   void enter(Window next) {
-    window = next;
-    index = client - plan.clients();
+    operations = next.operations();
+    untilNs = next.untilMonoNs();
+    measured = next.measured();
+    lastEndNs = next.startMonoNs();
+    index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
   }
 
-  /** Prepares the next operation; false when there is none left in the window or the run was stopped. */
+  /** Prepares the next operation; false when there is none left in the window. */
   boolean next() {
-    index += plan.clients();
-    if (index >= window.operations() || shared.control().stopped()) {
+    index += clients;
+    if (index >= operations) {
       return false;
     }
     dueNs = schedule.next();
-    if (dueNs >= window.untilMonoNs()) {
+    if (dueNs >= untilNs) {
       return false;
     }
-    if (plan.phase() == Options.Phase.LOAD) {
+    if (load) {
       type = OperationType.INSERT;
       generator.prepareLoad(plan.keyStart() + index);
     } else {
@@ -102,15 +116,15 @@ final class LogicalClient {
   /**
    * Notes that the request is about to be sent.
    *
-   * @param waited whether somebody waited for its due time, so that its lateness is the wake-up's error
    * @return false when it must not be sent any more
    */
-  boolean begin(long nowNs, boolean waited) {
-    if (nowNs >= window.untilMonoNs() || shared.control().stopped()) {
+  boolean begin(long nowNs) {
+    if (nowNs >= untilNs || control.stopped()) {
       return false;
     }
-    if (waited && window.measured()) {
-      recorder.recordWakeup(nowNs - dueNs);
+    if (openLoop && measured) {
+      // an operation that is due while the one before is under way cannot begin earlier: only what comes on top is the client's fault
+      recorder.recordStartError(nowNs - Math.max(dueNs, lastEndNs));
     }
     beginNs = nowNs;
     partBeginNs = nowNs;
@@ -127,7 +141,7 @@ final class LogicalClient {
    * @throws IOException when the operation log cannot be written
    */
   boolean answered(Answer answer, long nowNs) throws IOException {
-    if (answer.outcome() == Outcome.FAILED && shared.control().isInterrupting()) {
+    if (answer.outcome() == Outcome.FAILED && control.isInterrupting()) {
       return false;
     }
     if (type == OperationType.READ_MODIFY_WRITE) {
@@ -140,8 +154,9 @@ final class LogicalClient {
         return true;
       }
     }
+    lastEndNs = nowNs;
     generator.answered(answer.outcome() == Outcome.OK);
-    if (window.measured()) {
+    if (measured) {
       note(answer, nowNs);
     } else {
       shared.warmupDone().increment();
@@ -152,22 +167,28 @@ final class LogicalClient {
     return false;
   }
 
+  /** Notes that everything held back has arrived: the window lasts until then. */
+  void flushed(long nowNs) {
+    if (measured) {
+      recorder.extend(nowNs);
+    }
+  }
+
   private void notePart(OperationType part, Answer answer, long nowNs) {
-    if (window.measured()) {
-      boolean scheduled = plan.openLoop() && part == OperationType.READ;
+    if (measured) {
+      boolean scheduled = openLoop && part == OperationType.READ;
       recorder.recordPart(part, answer.outcome(), nowNs - partBeginNs, scheduled ? nowNs - dueNs : -1);
     }
   }
 
   private void note(Answer answer, long nowNs) throws IOException {
-    boolean scheduled = plan.openLoop();
     if (log != null) {
-      log.add(beginNs, nowNs - beginNs, scheduled ? beginNs - dueNs : -1, request.key().hash(), client, type, answer.outcome());
+      log.add(beginNs, nowNs - beginNs, openLoop ? beginNs - dueNs : -1, request.key().hash(), client, type, answer.outcome());
     }
     if (answer.outcome() == Outcome.FAILED) {
       recorder.countFailure(type, answer.cause());
     }
     recorder.countRecords(type, request.received());
-    recorder.record(type, answer.outcome(), nowNs - beginNs, scheduled ? nowNs - dueNs : -1, nowNs);
+    recorder.record(type, answer.outcome(), nowNs - beginNs, openLoop ? nowNs - dueNs : -1, nowNs);
   }
 }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Properties;
@@ -19,6 +20,7 @@ import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.UsageException;
 import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.measure.ClientCost;
+import org.stratabench.ycsb.measure.ClientReport;
 import org.stratabench.ycsb.measure.Clock;
 import org.stratabench.ycsb.measure.Interval;
 import org.stratabench.ycsb.measure.Measurements;
@@ -55,7 +57,8 @@ public final class Run {
   private Clock clock;
   private ClientCost costAtStart;
   private IntervalWriter intervals;
-  private Interval latest;
+  private Interval sinceShown = Interval.empty();
+  private long shownUpToNs;
   private long nextProgressNs;
 
   /**
@@ -128,10 +131,11 @@ public final class Run {
     Worker.Shared shared = new Worker.Shared(plan, database, gate, control, measurements, log, clients);
     for (int i = 0; i < workers.length; i++) {
       workers[i] = plan.asynchronous() ? new AsyncWorker(shared, i) : new BlockingWorker(shared, i);
-      threads[i] = daemon(workers[i], "client-" + i);
+      threads[i] = daemon(workers[i], ClientCost.THREAD_PREFIX + i);
     }
     // a thread of its own, for a driver may take longer to give up than we want to wait
     daemon(this::openDatabase, "connect").start();
+    Rehearsal.play(plan);
   }
 
   private void refuseWhatItCannotDo() {
@@ -218,7 +222,9 @@ public final class Run {
       if (elapsed > intervals.endNs()) {
         takeInterval(elapsed);
         stopOn(measuredErrors.excess(elapsed, measurements.done(), measurements.failed()));
-        showProgress(elapsed);
+        if (elapsed - shownUpToNs >= progressIntervalNs()) {
+          showProgress("measuring", elapsed);
+        }
         nextTick = start + elapsed + SECOND_NS;
       }
     }
@@ -248,7 +254,7 @@ public final class Run {
     Map<String, Object> members = new LinkedHashMap<>();
     members.put("operations", done);
     members.put("errors", warmupFailed.sum());
-    status.progress("warmup", 0, members);
+    status.progress("warmup", members, () -> "warm-up: " + done + " operations");
   }
 
   private long progressIntervalNs() {
@@ -256,8 +262,11 @@ public final class Run {
   }
 
   private void takeInterval(long endNs) throws IOException {
-    latest = measurements.takeInterval();
-    intervals.write(latest, endNs);
+    Interval interval = measurements.takeInterval();
+    sinceShown.add(interval);
+    if (interval.operations() > 0 || endNs > intervals.endNs()) {
+      intervals.write(interval, Math.max(endNs, intervals.endNs()));
+    }
   }
 
   private void stopOn(String excess) {
@@ -266,21 +275,34 @@ public final class Run {
     }
   }
 
-  private void showProgress(long elapsedNs) {
-    if (elapsedNs % progressIntervalNs() == 0) {
-      Map<String, Object> members = new LinkedHashMap<>();
-      members.put("operations", measurements.done());
-      if (plan.counted()) {
-        members.put("planned", plan.planned());
-      }
-      members.put("ops_per_s", latest.operations() / (intervals.lastLengthNs() / 1e9));
-      members.put("errors", measurements.failed());
-      Double p99 = latest.p99Us();
-      if (p99 != null) {
-        members.put("p99_us", p99);
-      }
-      status.progress("measuring", elapsedNs / SECOND_NS, members);
+  private void showProgress(String state, long elapsedNs) {
+    long length = elapsedNs - shownUpToNs;
+    Map<String, Object> members = new LinkedHashMap<>();
+    members.put("operations", measurements.done());
+    if (plan.counted()) {
+      members.put("planned", plan.planned());
     }
+    double rate = length > 0 ? sinceShown.operations() * 1e9 / length : 0;
+    members.put("ops_per_s", rate);
+    members.put("errors", measurements.failed());
+    Double p99 = sinceShown.p99Us();
+    if (p99 != null) {
+      members.put("p99_us", p99);
+    }
+    Interval shown = sinceShown;
+    status.progress(state, members, () -> String.format(Locale.ROOT, "%d sec: %d operations; %.2f current ops/sec; %s%s",
+        elapsedNs / SECOND_NS, measurements.done(), rate, estimate(state, elapsedNs), shown.statusText()));
+    sinceShown = Interval.empty();
+    shownUpToNs = elapsedNs;
+  }
+
+  /** YCSB's words for how long the rest will take. */
+  private String estimate(String state, long elapsedNs) {
+    if (state.equals("done") || !plan.counted() || measurements.done() == 0) {
+      return "";
+    }
+    double left = (double) (plan.planned() - measurements.done()) / measurements.done() * elapsedNs / SECOND_NS;
+    return "est completion in " + Math.round(left) + " seconds ";
   }
 
   /** Waits for the threads; those that do not come back from the database are interrupted and then left behind. */
@@ -300,24 +322,25 @@ public final class Run {
   private void finish(OutputFiles files) throws IOException, InterruptedException {
     Summary.Measured window = null;
     if (intervals != null) {
-      window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs(), ClientCost.now().since(costAtStart));
+      long measuredNs = measuredNs();
+      ClientCost cost = ClientCost.now().since(costAtStart);
       try {
-        closeWindow(window.measuredNs());
+        closeWindow(measuredNs);
         files.closeLog();
       } catch (IOException e) {
         // the summary is small and worth a try even so
         cannotWrite(e);
       }
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
-      new ResultLines(out).print(measurements, window.measuredNs(), window.cost());
+      ClientReport report = ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond());
+      window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
+      new ResultLines(out).print(measurements, measuredNs, report);
+      report.warnings().forEach(warning -> status.warn("measuring", warning));
     }
     files.writeSummary(new Summary(options, plan, properties, measurements).toMap(control, window));
     disconnect();
     if (!control.stopped()) {
-      Map<String, Object> members = new LinkedHashMap<>();
-      members.put("operations", measurements.done());
-      members.put("errors", measurements.failed());
-      status.progress("done", window == null ? 0 : window.measuredNs() / SECOND_NS, members);
+      showProgress("done", window == null ? 0 : window.measuredNs());
     }
   }
 
@@ -327,10 +350,7 @@ public final class Run {
         workers[i].flush();
       }
     }
-    latest = measurements.takeInterval();
-    if (latest.operations() > 0 || measuredNs > intervals.endNs()) {
-      intervals.write(latest, Math.max(measuredNs, intervals.endNs()));
-    }
+    takeInterval(measuredNs);
     intervals.close();
   }
 

@@ -2,11 +2,14 @@
 package org.stratabench.ycsb.run;
 
 import java.io.PrintStream;
+import java.time.LocalDateTime;
+import java.time.format.DateTimeFormatter;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.stratabench.ycsb.measure.Clock;
 import org.stratabench.ycsb.measure.Json;
 
@@ -14,6 +17,8 @@ import org.stratabench.ycsb.measure.Json;
 public final class StatusLines {
   /** How progress is shown. */
   public enum Style { QUIET, TEXT, JSON }
+
+  private static final DateTimeFormatter TIME = DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss:SSS", Locale.ROOT);
 
   private final PrintStream err;
   private final Style style;
@@ -78,17 +83,14 @@ public final class StatusLines {
   /**
    * Progress.
    *
-   * @param seconds since the measured window began
    * @param members of the JSON object, those unknown left out
+   * @param text the same as YCSB words it; a time is put before it, as YCSB does
    */
-  void progress(String state, long seconds, Map<String, Object> members) {
+  void progress(String state, Map<String, Object> members, Supplier<String> text) {
     if (style == Style.JSON) {
       print(state, members);
     } else if (style == Style.TEXT) {
-      StringBuilder line = new StringBuilder(String.format(Locale.ROOT, "%d sec: %s", seconds, state));
-      members.forEach((name, value) ->
-          line.append("; ").append(name).append(' ').append(value instanceof Double d ? String.format(Locale.ROOT, "%.1f", d) : value));
-      err.println(line);
+      err.println(LocalDateTime.now().format(TIME) + " " + text.get());
     }
   }
 

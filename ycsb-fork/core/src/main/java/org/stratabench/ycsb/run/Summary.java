@@ -5,10 +5,11 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
+import org.HdrHistogram.Histogram;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.Secrets;
-import org.stratabench.ycsb.measure.ClientCost;
+import org.stratabench.ycsb.measure.ClientReport;
 import org.stratabench.ycsb.measure.Measurements;
 import org.stratabench.ycsb.measure.Results;
 
@@ -21,9 +22,9 @@ final class Summary {
    *
    * @param startUnixNs its first instant
    * @param measuredNs its length on the monotonic clock
-   * @param cost what the client used in it
+   * @param client how the client did in it
    */
-  record Measured(long startUnixNs, long measuredNs, ClientCost cost) { }
+  record Measured(long startUnixNs, long measuredNs, ClientReport client) { }
 
   private final Options options;
   private final RunPlan plan;
@@ -63,7 +64,7 @@ final class Summary {
     summary.put("operations", results.operations());
     summary.put("throughput_ops_per_s",
         window == null || window.measuredNs() == 0 ? null : measurements.done() * 1e9 / window.measuredNs());
-    summary.put("client", client(results, window));
+    summary.put("client", window == null ? null : client(window.client(), window.measuredNs()));
     summary.put("java_version", System.getProperty("java.version"));
     summary.put("properties", Secrets.masked(properties));
     return summary;
@@ -77,11 +78,18 @@ final class Summary {
     };
   }
 
-  private static Map<String, Object> client(Results results, Measured window) {
+  private static Map<String, Object> client(ClientReport report, long measuredNs) {
     Map<String, Object> client = new LinkedHashMap<>();
-    client.put("cpu_ns", window == null ? null : window.cost().cpuNs());
-    client.put("gc_ns", window == null ? null : window.cost().gcNs());
-    client.put("wakeup_error_ns", results.wakeupErrors());
+    client.put("cpu_ns", report.cost().cpuNs());
+    client.put("gc_ns", report.cost().gcNs());
+    client.put("run_queue_ns", report.cost().runQueueNs().isPresent() ? report.cost().runQueueNs().getAsLong() : null);
+    client.put("processors", report.processors());
+    client.put("cpu_use", measuredNs > 0 ? (double) report.cost().cpuNs() / measuredNs : null);
+    client.put("waiting_share", report.waitingShare());
+    Histogram errors = report.startErrors();
+    client.put("wakeup_error_ns",
+        errors == null ? null : Map.of("p50", errors.getValueAtPercentile(50), "p99", errors.getValueAtPercentile(99)));
+    client.put("warnings", report.warnings());
     return client;
   }
 }

@@ -24,12 +24,9 @@ final class Waiter {
     this.interrupted = interrupted;
   }
 
-  /** Waits for an instant of the monotonic clock; whether there was anything to wait for. */
-  boolean await(long dueMonoNs) {
+  /** Waits for an instant of the monotonic clock. */
+  void await(long dueMonoNs) {
     long now = System.nanoTime();
-    if (now >= dueMonoNs) {
-      return false;
-    }
     while (now < dueMonoNs && !interrupted.getAsBoolean()) {
       long park = dueMonoNs - now - latenessNs;
       if (park > SHORTEST_PARK_NS) {
@@ -39,7 +36,6 @@ final class Waiter {
         now = System.nanoTime();
       }
     }
-    return true;
   }
 
   private long park(long now, long lengthNs) {

@@ -82,6 +82,9 @@ final class AliasTable {
   /** The index that 64 random bits choose. */
   int pick(long bits) {
     int column = (int) (bits >>> shift);
-    return (bits & columnMask) < threshold[column] ? column : alias[column];
+    int other = alias[column];
+    // all ones where the position lies below the threshold: a branch here would be mispredicted every other time
+    int own = (int) ((bits & columnMask) - threshold[column] >> 63);
+    return other + (column - other & own);
   }
 }

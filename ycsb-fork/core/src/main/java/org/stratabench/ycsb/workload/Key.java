@@ -6,6 +6,7 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.stream.LongStream;
 
 /**
  * A record's key: {@code user} and a number in decimal digits, kept as ASCII bytes in a buffer that the next request reuses.
@@ -13,7 +14,9 @@ import java.util.Arrays;
  * <p>No key allocates anything until a binding asks for bytes or a string of its own.
  */
 public final class Key {
-  private static final byte[] PREFIX = "user".getBytes(StandardCharsets.US_ASCII);
+  /** The bytes {@code user} as one number. */
+  private static final int PREFIX = 'u' | 's' << 8 | 'e' << 16 | 'r' << 24;
+  private static final int PREFIX_BYTES = Integer.BYTES;
   private static final int MOST_DIGITS = 20;
   private static final int QUADS = 10_000;
   private static final long EIGHT_DIGITS = 100_000_000L;
@@ -21,7 +24,9 @@ public final class Key {
   /** Four decimal digits of every number below 10,000, as the four bytes that spell them. */
   private static final int[] DIGITS = quads();
 
-  private byte[] buffer = new byte[PREFIX.length + MOST_DIGITS];
+  private static final long[] POWERS_OF_TEN = LongStream.iterate(1, power -> power * 10).limit(19).toArray();
+
+  private byte[] buffer = new byte[PREFIX_BYTES + MOST_DIGITS];
   private int from;
   private long number;
 
@@ -41,32 +46,42 @@ public final class Key {
    */
   void set(long digits, int width) {
     number = digits;
-    if (buffer.length < PREFIX.length + Math.max(width, MOST_DIGITS)) {
-      buffer = new byte[PREFIX.length + width];
-    }
     int end = buffer.length;
-    int start = Math.min(writeDigits(digits, end), end - width);
-    Arrays.fill(buffer, start, Math.max(start, end - MOST_DIGITS), (byte) '0');
-    from = start - PREFIX.length;
-    System.arraycopy(PREFIX, 0, buffer, from, PREFIX.length);
+    if (end < PREFIX_BYTES + width) {
+      end = PREFIX_BYTES + width;
+      buffer = new byte[end];
+    }
+    int start = end - writeDigits(digits, end);
+    if (end - start < width) {
+      // the zeros before the twenty digits that are always written
+      Arrays.fill(buffer, end - width, Math.max(end - width, end - MOST_DIGITS), (byte) '0');
+      start = end - width;
+    }
+    from = start - PREFIX_BYTES;
+    INTS.set(buffer, from, PREFIX);
   }
 
-  /** Writes twenty digits before {@code end}, leading zeros included, and returns where the first one that counts stands. */
+  /** Writes twenty digits before {@code end}, leading zeros included, and returns how many of them count, at least one. */
   private int writeDigits(long digits, int end) {
     long high = digits / EIGHT_DIGITS;
     int low = (int) (digits - high * EIGHT_DIGITS);
-    long top = high / EIGHT_DIGITS;
+    int top = (int) (high / EIGHT_DIGITS);
     int middle = (int) (high - top * EIGHT_DIGITS);
-    INTS.set(buffer, end - 4, DIGITS[low % QUADS]);
-    INTS.set(buffer, end - 8, DIGITS[low / QUADS]);
-    INTS.set(buffer, end - 12, DIGITS[middle % QUADS]);
-    INTS.set(buffer, end - 16, DIGITS[middle / QUADS]);
-    INTS.set(buffer, end - 20, DIGITS[(int) top]);
-    int start = end - MOST_DIGITS;
-    while (start < end - 1 && buffer[start] == '0') {
-      start++;
-    }
-    return start;
+    int lowHigh = low / QUADS;
+    int middleHigh = middle / QUADS;
+    INTS.set(buffer, end - 4, DIGITS[low - lowHigh * QUADS]);
+    INTS.set(buffer, end - 8, DIGITS[lowHigh]);
+    INTS.set(buffer, end - 12, DIGITS[middle - middleHigh * QUADS]);
+    INTS.set(buffer, end - 16, DIGITS[middleHigh]);
+    INTS.set(buffer, end - 20, DIGITS[top]);
+    return digitsOf(digits);
+  }
+
+  /** How many decimal digits a number has, at least one: by the length of its binary form, which leaves two to choose from. */
+  private static int digitsOf(long digits) {
+    // 1233 / 4096 is the logarithm of 2 to base 10, right for all 64 lengths
+    int atLeast = (Long.SIZE - Long.numberOfLeadingZeros(digits | 1)) * 1233 >>> 12;
+    return digits < POWERS_OF_TEN[atLeast] ? Math.max(1, atLeast) : atLeast + 1;
   }
 
   /** Length in bytes. */

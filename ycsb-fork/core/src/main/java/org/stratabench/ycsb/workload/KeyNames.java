@@ -5,6 +5,7 @@ package org.stratabench.ycsb.workload;
 public final class KeyNames {
   private static final long FNV_OFFSET = 0xCBF29CE484222325L;
   private static final long FNV_PRIME = 1099511628211L;
+  private static final long FNV_PRIME_TO_4 = FNV_PRIME * FNV_PRIME * FNV_PRIME * FNV_PRIME;
 
   private final boolean hashed;
   private final int width;
@@ -32,12 +33,16 @@ public final class KeyNames {
 
   /** FNV-1a over the number's eight bytes, lowest first, without its sign. */
   static long fnv64(long number) {
-    long hash = FNV_OFFSET;
-    long rest = number;
-    for (int i = 0; i < Long.BYTES; i++) {
-      hash = (hash ^ (rest & 0xff)) * FNV_PRIME;
-      rest >>= 8;
-    }
+    long hash = fourBytes(FNV_OFFSET, number);
+    // zero bytes change nothing but for the multiplications, which are done at once
+    hash = number >>> 32 == 0 ? hash * FNV_PRIME_TO_4 : fourBytes(hash, number >>> 32);
     return Math.abs(hash);
+  }
+
+  private static long fourBytes(long before, long bytes) {
+    long hash = (before ^ (bytes & 0xff)) * FNV_PRIME;
+    hash = (hash ^ (bytes >>> 8 & 0xff)) * FNV_PRIME;
+    hash = (hash ^ (bytes >>> 16 & 0xff)) * FNV_PRIME;
+    return (hash ^ (bytes >>> 24 & 0xff)) * FNV_PRIME;
   }
 }

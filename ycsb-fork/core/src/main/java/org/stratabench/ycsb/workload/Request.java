@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.workload;
 
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -12,7 +12,10 @@ import java.util.List;
  */
 public final class Request {
   private final String table;
-  private final List<Item> items = new ArrayList<>();
+  private final int mostFields;
+  private final int mostEdges;
+  private final Item first;
+  private Item[] items;
   private int size;
   private OperationType type;
   private List<String> fields;
@@ -21,8 +24,16 @@ public final class Request {
   private Filter filter;
   private long received;
 
-  Request(String table) {
+  /**
+   * @param mostFields most fields that a record may be given
+   * @param mostEdges most edges that a record may be given
+   */
+  Request(String table, int mostFields, int mostEdges) {
     this.table = table;
+    this.mostFields = mostFields;
+    this.mostEdges = mostEdges;
+    this.first = new Item(mostFields, mostEdges);
+    this.items = new Item[] {first};
   }
 
   /** What to do. */
@@ -42,12 +53,12 @@ public final class Request {
 
   /** The {@code i}-th record. */
   public Item item(int i) {
-    return items.get(i);
+    return items[i];
   }
 
   /** Key of the first record; where a scan or a traversal begins. */
   public Key key() {
-    return items.get(0).key();
+    return first.key();
   }
 
   /** Fields to return, or null for all. */
@@ -86,16 +97,26 @@ public final class Request {
     return this;
   }
 
-  void begin(OperationType newType, int newSize) {
+  /** Becomes another request about one record, with nothing to write yet. */
+  Item begin(OperationType newType) {
     type = newType;
-    size = newSize;
+    size = 1;
     received = 0;
+    first.clear();
+    return first;
   }
 
-  /** Makes room for records; called for the size before {@link #item}. */
-  void grow(int mostFields, int mostEdges) {
-    while (items.size() < size) {
-      items.add(new Item(mostFields, mostEdges));
+  /** Becomes another request about several records, with nothing to write yet. */
+  void begin(OperationType newType, int newSize) {
+    begin(newType);
+    size = newSize;
+    if (items.length < newSize) {
+      int before = items.length;
+      items = Arrays.copyOf(items, newSize);
+      Arrays.setAll(items, i -> i < before ? items[i] : new Item(mostFields, mostEdges));
+    }
+    for (int i = 0; i < newSize; i++) {
+      items[i].clear();
     }
   }
 

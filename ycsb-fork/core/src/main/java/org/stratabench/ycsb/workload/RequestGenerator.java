@@ -38,6 +38,8 @@ public final class RequestGenerator {
   private final SplittableRandom random;
   private final Request request;
   private long firstInsert = -1;
+  // the next request's key number: drawn while this one's key is spelt, for each takes long and neither needs the other
+  private long ahead;
 
   /**
    * @param client 0-based, of {@code clients}
@@ -49,7 +51,8 @@ public final class RequestGenerator {
     this.multiStep = spec.multiStep();
     this.keys = shared.choosers.create(client, clients, random);
     this.random = random;
-    this.request = new Request(spec.table());
+    this.request = new Request(spec.table(), spec.fieldNames().size(), multiStep.edgesPerRecord());
+    this.ahead = keys.next();
   }
 
   /** The request that {@link #prepare} fills. */
@@ -59,24 +62,28 @@ public final class RequestGenerator {
 
   /** Makes the request the next operation of the run phase. */
   public void prepare(OperationType type) {
+    // apart from the rest: a method as long as all cases together would not be inlined
+    if (type == OperationType.READ) {
+      name(type);
+      drawFields();
+    } else if (type == OperationType.UPDATE) {
+      drawUpdate(name(type));
+    } else {
+      prepareOther(type);
+    }
+  }
+
+  private void prepareOther(OperationType type) {
     switch (type) {
-      case READ, DELETE -> {
-        name(type);
-        drawFields();
-      }
-      case UPDATE -> {
-        name(type);
-        drawUpdate();
-      }
+      case DELETE -> name(type);
       case READ_MODIFY_WRITE -> {
-        name(type);
+        drawUpdate(name(type));
         drawFields();
-        drawUpdate();
       }
       case INSERT -> insert(type, 1);
       case BATCH_INSERT -> insert(type, multiStep.batchInsertSize());
       case MULTI_GET -> {
-        begin(type, multiStep.multiGetSize());
+        request.begin(type, multiStep.multiGetSize());
         for (int i = 0; i < request.size(); i++) {
           spec.keyNames().name(keys.next(), request.item(i).key());
         }
@@ -89,7 +96,7 @@ public final class RequestGenerator {
         request.setFilter(type == OperationType.SCAN ? null : multiStep.filter());
       }
       case SECONDARY_LOOKUP -> {
-        begin(type, 1);
+        request.begin(type);
         long keyNumber = keys.next();
         spec.keyNames().name(keyNumber, request.key());
         request.setSecondary(secondaryOf(keyNumber));
@@ -100,13 +107,13 @@ public final class RequestGenerator {
         name(type);
         request.setLimit(multiStep.traversalDepth());
       }
+      default -> throw new IllegalArgumentException(type.label());
     }
   }
 
   /** Makes the request the insert of one record of the load phase. */
   public void prepareLoad(long keyNumber) {
-    begin(OperationType.INSERT, 1);
-    drawRecord(request.item(0), keyNumber);
+    drawRecord(request.begin(OperationType.INSERT), keyNumber);
   }
 
   /** Notes what became of the request; to be called once for each that was prepared and sent in the run phase. */
@@ -117,21 +124,15 @@ public final class RequestGenerator {
     }
   }
 
-  private void begin(OperationType type, int size) {
-    request.begin(type, size);
-    request.grow(spec.fieldNames().size(), multiStep.edgesPerRecord());
-    for (int i = 0; i < size; i++) {
-      request.item(i).clear();
-    }
-  }
-
-  private void name(OperationType type) {
-    begin(type, 1);
-    spec.keyNames().name(keys.next(), request.key());
+  private Item name(OperationType type) {
+    Item item = request.begin(type);
+    spec.keyNames().name(ahead, item.key());
+    ahead = keys.next();
+    return item;
   }
 
   private void insert(OperationType type, int count) {
-    begin(type, count);
+    request.begin(type, count);
     firstInsert = shared.inserts.take(count);
     for (int i = 0; i < count; i++) {
       drawRecord(request.item(i), shared.inserts.keyNumber(firstInsert + i));
@@ -164,8 +165,7 @@ public final class RequestGenerator {
     request.returning(spec.readAllFields() ? null : randomField());
   }
 
-  private void drawUpdate() {
-    Item item = request.item(0);
+  private void drawUpdate(Item item) {
     if (spec.writeAllFields()) {
       drawAllValues(item);
     } else {

@@ -14,6 +14,8 @@ public final class Zipf {
   private static final int SINGLES = 128;
   private static final int BUCKETS_PER_WIDTH = 32;
   private static final int MOST_OVERSIZE = 8;
+  private static final int POSITION_BITS = 53;
+  private static final double POSITIONS = 1L << POSITION_BITS;
 
   private final double constant;
   // replaced as a whole; threads that race for a new one make equal ones
@@ -45,7 +47,7 @@ public final class Zipf {
     private final AliasTable table;
     private final long[] first;
     private final long[] width;
-    private final double[] safeRatio;
+    private final long[] safe;
 
     Buckets(double constant, long items) {
       this.constant = constant;
@@ -56,7 +58,7 @@ public final class Zipf {
       }
       first = new long[count];
       width = new long[count];
-      safeRatio = new double[count];
+      safe = new long[count];
       double[] bounds = new double[count];
       long at = 0;
       for (int i = 0; i < count; i++) {
@@ -64,7 +66,7 @@ public final class Zipf {
         width[i] = Math.min(widthAt(at), items - at);
         double densest = density(at, constant);
         bounds[i] = densest * width[i];
-        safeRatio[i] = density(at + width[i] - 1, constant) / densest;
+        safe[i] = (long) (density(at + width[i] - 1, constant) / densest * POSITIONS);
         at += width[i];
       }
       table = new AliasTable(bounds);
@@ -77,16 +79,13 @@ public final class Zipf {
     long next(long n, SplittableRandom random) {
       while (true) {
         int bucket = table.pick(random.nextLong());
-        long rank = first[bucket];
         long wide = width[bucket];
-        if (wide > 1) {
-          long bits = random.nextLong();
-          rank += Mixing.highHalf(bits, wide);
-          // the low half of the product is as good as a fresh draw: a bucket is far narrower than 2^64
-          double at = ((bits * wide) >>> 11) * 0x1p-53;
-          if (at >= safeRatio[bucket] && at >= density(rank, constant) / density(first[bucket], constant)) {
-            continue;
-          }
+        long bits = random.nextLong();
+        long rank = first[bucket] + Mixing.highHalf(bits, wide);
+        // the low half of the product is as good as a fresh draw: a bucket is far narrower than 2^64
+        long at = (bits * wide) >>> 64 - POSITION_BITS;
+        if (at >= safe[bucket] && at >= density(rank, constant) / density(first[bucket], constant) * POSITIONS) {
+          continue;
         }
         if (rank < n) {
           return rank;

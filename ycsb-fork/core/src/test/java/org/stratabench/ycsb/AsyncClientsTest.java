@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.stratabench.ycsb;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.stratabench.ycsb.db.AsyncSession;
+import org.stratabench.ycsb.db.Database;
+import org.stratabench.ycsb.db.Session;
+import org.stratabench.ycsb.workload.Answer;
+import org.stratabench.ycsb.workload.OperationType;
+import org.stratabench.ycsb.workload.WorkloadSpec;
+
+/** Many logical clients on few threads, against a database that answers after a set time on a thread of its own. */
+class AsyncClientsTest {
+  private static final long ANSWER_MS = 20;
+
+  @TempDir
+  private Path output;
+
+  /** Answers every request after {@link #ANSWER_MS}; every hundredth with a failure. */
+  public static final class Delayed implements Database {
+    private final ScheduledExecutorService answers = Executors.newSingleThreadScheduledExecutor();
+    private int requests;
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.of(OperationType.READ, OperationType.UPDATE, OperationType.READ_MODIFY_WRITE);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean asynchronous() {
+      return true;
+    }
+
+    @Override
+    public AsyncSession asyncSession() {
+      return (request, completion) -> {
+        boolean fails;
+        synchronized (this) {
+          fails = ++requests % 100 == 0;
+        }
+        if (fails && requests % 200 == 0) {
+          throw new IllegalStateException("refused at once");
+        }
+        answers.schedule(() -> completion.complete(fails ? Answer.failed("LATE") : Answer.OK), ANSWER_MS, TimeUnit.MILLISECONDS);
+      };
+    }
+
+    @Override
+    public void close() {
+      answers.shutdown();
+    }
+  }
+
+  private static final String RUN = "run " + Delayed.class.getName() + " -p recordcount=1000 -p error.bound=0.1 -threads 2 -p clients=100 ";
+
+  @Test
+  void aHundredClientsOnTwoThreadsAreAsFastAsAHundredThreads() {
+    ClientProcess client = ClientProcess.run(output, RUN + "-p operationcount=5000 -p warmup.operations=200 -p operation.mix=exact");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject summary = ClientProcess.summary(output);
+    // 50 operations of 20 ms for each client, one after the other
+    assertTrue(summary.get("measured_ns").getAsLong() >= 0.98e9 && summary.get("measured_ns").getAsLong() < 3e9,
+        summary.get("measured_ns").getAsString());
+    assertEquals(100, summary.get("clients").getAsInt());
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    assertEquals(4750, log.count("READ"));
+    assertEquals(250, log.count("UPDATE"));
+    Map<Integer, Integer> each = new HashMap<>();
+    log.rows().forEach(row -> each.merge(row.thread(), 1, Integer::sum));
+    assertEquals(Set.of(50), Set.copyOf(each.values()));
+    assertEquals(100, each.size());
+    noClientHasTwoOperationsUnderWay(log);
+    long failed = log.rows().stream().filter(row -> row.status().equals("FAILED")).count();
+    assertEquals(52, failed, 2);
+    assertTrue(client.out().contains("Return=LATE") && client.out().contains("Return=IllegalStateException"), client.out());
+  }
+
+  private static void noClientHasTwoOperationsUnderWay(OperationLogFile log) {
+    Map<Integer, List<OperationLogFile.Row>> byClient = new HashMap<>();
+    log.rows().forEach(row -> byClient.computeIfAbsent(row.thread(), c -> new ArrayList<>()).add(row));
+    for (List<OperationLogFile.Row> rows : byClient.values()) {
+      rows.sort(Comparator.comparingLong(OperationLogFile.Row::startNs));
+      for (int i = 1; i < rows.size(); i++) {
+        assertTrue(rows.get(i - 1).startNs() + rows.get(i - 1).latencyNs() <= rows.get(i).startNs());
+      }
+    }
+  }
+
+  @Test
+  void everyClientKeepsItsOwnScheduleAndLatency() {
+    ClientProcess client = ClientProcess.run(output,
+        RUN + "-p operationcount=1000 -target 1000 -p readproportion=0 -p updateproportion=0 -p readmodifywriteproportion=1");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    List<OperationLogFile.Row> rows = new ArrayList<>(log.rows());
+    Collections.sort(rows, Comparator.comparingLong(row -> row.startNs() - row.delayNs()));
+    for (int i = 0; i < rows.size(); i++) {
+      assertEquals(i % 100, rows.get(i).thread());
+      // a read and then a write; those that failed may have ended with the first
+      assertTrue(rows.get(i).status().equals("FAILED") || rows.get(i).latencyNs() >= 2 * ANSWER_MS * 1_000_000);
+    }
+    JsonObject parts = ClientProcess.summary(output).getAsJsonObject("operations").getAsJsonObject("READ-MODIFY-WRITE")
+        .getAsJsonObject("parts");
+    long reads = parts.getAsJsonObject("READ").get("count").getAsLong();
+    long failedReads = parts.getAsJsonObject("READ").get("failed").getAsLong();
+    assertEquals(1000, reads);
+    assertEquals(reads - failedReads, parts.getAsJsonObject("UPDATE").get("count").getAsLong());
+  }
+
+  @Test
+  void aBindingThatBlocksRefusesManyClients() {
+    ClientProcess client = ClientProcess.run("run " + YcsbDefectsTest.SlowDb.class.getName()
+        + " -p recordcount=10 -p operationcount=10 -p clients=5");
+    assertEquals(ExitCode.USAGE, client.code());
+    assertTrue(client.err().contains("asynchronous"), client.err());
+  }
+
+  @Test
+  void anOperationTheBindingCannotDoIsRefusedByName() {
+    ClientProcess client = ClientProcess.run(RUN + "-p operationcount=10 -p traversalproportion=0.1");
+    assertEquals(ExitCode.USAGE, client.code());
+    assertTrue(client.err().contains("TRAVERSAL") && client.err().contains("traversalproportion"), client.err());
+  }
+}
