@@ -17,7 +17,7 @@ class RepliesTest {
     return ByteBuffer.wrap(text.getBytes(StandardCharsets.ISO_8859_1));
   }
 
-  @Property(tries = 200)
+  @Property(tries = 50)
   void aReplyIsCompleteAtItsLastByteAndNotBefore(@ForAll @Size(max = 8) List<@Size(max = 30) byte[]> values, @ForAll boolean nil) {
     StringBuilder reply = new StringBuilder("*" + (values.size() + (nil ? 1 : 0)) + "\r\n");
     for (byte[] value : values) {
