@@ -18,6 +18,7 @@ struct device {
 	char name[DEVICE_NAME_BYTES];
 	__u32 id; /* as in the records: major << 20 | minor */
 	bool chosen; /* named on the command line */
+	enum iotrace_tracing tracing;
 	struct diskstats before, after;
 	bool before_settled, after_settled;
 	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
@@ -48,6 +49,9 @@ int devices_add(struct devices *devices, const char *spec);
 void devices_add_all(struct devices *devices);
 
 struct device *devices_find(struct devices *devices, __u32 id);
+
+/* Also one that came after the start; when it has gone already, its name is its number. */
+struct device *devices_find_or_add(struct devices *devices, __u32 id);
 
 bool diskstats_read(const struct device *device, struct diskstats *stats);
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What a request is, and how its record gets to user space. */
+#ifndef LOG_BPF_H
+#define LOG_BPF_H
+
+#include "flight.bpf.h"
+
+/* Set before loading: events per CPU, a power of two. */
+const volatile __u32 log_events = 4096;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading: possible CPUs */
+	__type(key, __u32);
+	__type(value, struct iotrace_head);
+} heads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading: possible CPUs x log_events */
+	__type(key, __u32);
+	__type(value, struct iotrace_event);
+} events SEC(".maps");
+
+static __always_inline bool has_flag(struct request *rq, __u32 bit_by_name, __u32 bit_before_names)
+{
+	/* Before 6.10 the flags were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
+	__u32 bit = bpf_core_type_exists(enum rqf_flags) ? bit_by_name : bit_before_names;
+
+	return rq->rq_flags & 1U << bit;
+}
+
+static __always_inline bool in_flush_sequence(struct request *rq)
+{
+	return has_flag(rq, bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ), 4);
+}
+
+static __always_inline bool in_diskstats(struct request *rq)
+{
+	return has_flag(rq, bpf_core_enum_value(enum rqf_flags, __RQF_IO_STAT), 13);
+}
+
+/* The kernel's own flush command, which serves all requests that wait for a flush on this queue. */
+static __always_inline bool is_flush_command(struct request *rq)
+{
+	return (rq->cmd_flags & OP_MASK) == OP_FLUSH;
+}
+
+static __always_inline __u8 mode_of(struct request *rq)
+{
+	__u32 op = rq->cmd_flags & OP_MASK;
+
+	if (op == OP_FLUSH)
+		return IOTRACE_FLUSH;
+	if (op == OP_DISCARD)
+		return IOTRACE_DISCARD;
+	return op & 1 ? IOTRACE_WRITE : IOTRACE_READ;
+}
+
+static __always_inline __u8 event_flags(struct request *rq, struct iotrace_flight *flight)
+{
+	__u32 opf = rq->cmd_flags;
+	__u8 flags = 0;
+
+	if (flight->flags & FLIGHT_PREFLUSH)
+		flags |= IOTRACE_PREFLUSH;
+	if (flight->flags & FLIGHT_FUA)
+		flags |= IOTRACE_FUA;
+	if (flags || !(opf & OP_MASK) || opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC))
+		flags |= IOTRACE_SYNC;
+	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
+		flags |= IOTRACE_META;
+	if (flight->flags & FLIGHT_DIRTIER)
+		flags |= IOTRACE_DIRTIER;
+	if (flight->queue_ns)
+		flags |= IOTRACE_OWNED;
+	return flags;
+}
+
+static __always_inline void emit(struct iotrace_counters *of_device, struct request *rq, struct iotrace_flight *flight,
+				 __u32 device, __u64 now, __u8 status)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), index;
+	struct iotrace_head *head = bpf_map_lookup_elem(&heads, &cpu);
+	struct iotrace_event *event;
+
+	count(&of_device->completions);
+	if (!head || head->reserved - head->consumed >= log_events - IOTRACE_NESTING) {
+		count(&of_device->dropped);
+		return;
+	}
+	index = __sync_fetch_and_add(&head->reserved, 1) & (log_events - 1);
+	index += cpu * log_events;
+	event = bpf_map_lookup_elem(&events, &index);
+	if (event) {
+		event->flight = *flight;
+		event->done_ns = now;
+		event->sector = rq->__sector;
+		event->device = device;
+		event->mode = mode_of(rq);
+		event->flags = event_flags(rq, flight);
+		event->status = status;
+	}
+	__sync_fetch_and_add(&head->committed, 1);
+	count(&of_device->emitted);
+}
+
+#endif
