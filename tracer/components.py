@@ -20,7 +20,7 @@ ORIGINS = ("other", "syscall", "writeback", "journal", "io_uring")
 _MODE_PLACES, _ORIGIN_PLACES, _META_PLACES = len(MODES) + 1, len(ORIGINS) + 1, 2
 _KINDS = _MODE_PLACES * _ORIGIN_PLACES * _META_PLACES
 
-Codes = np.ndarray[Any, np.dtype[np.int64]]
+Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class RulesError(ValueError):
@@ -106,7 +106,8 @@ class Components:
         mode = np.minimum(block["mode"], len(MODES)).astype(np.int64)
         origin = np.minimum(block["origin"], len(ORIGINS))
         variant = (self._class_of_comm[comm] * _MODE_PLACES + mode) * _ORIGIN_PLACES + origin
-        return self._table[block["file"], variant * _META_PLACES + meta]
+        codes: Codes = self._table[block["file"], variant * _META_PLACES + meta]
+        return codes
 
     def _learn(self, definitions: Definitions) -> None:
         before = len(self._classes)
