@@ -18,7 +18,7 @@ static __always_inline struct iotrace_flight *flight_under_way(__u64 key)
 {
 	struct iotrace_flight *flight = flight_find(key);
 
-	if (!flight || flight->flags & FLIGHT_DONE ||
+	if (!flight || flight->event.flags & FLIGHT_DONE ||
 	    flight->generation != PEEK(request, key, start_time_ns))
 		return NULL;
 	return flight;
@@ -39,13 +39,13 @@ static __always_inline void mark_submit(__u64 key, __u8 tracing)
 	flight = flight_claim(key);
 	if (!flight)
 		return;
-	if (flight->generation != generation || flight->flags & FLIGHT_DONE || !flight->touched_ns) {
+	if (flight->generation != generation || flight->event.flags & FLIGHT_DONE || !flight->touched_ns) {
 		count_unseen(flight);
 		flight_clear(flight, now, generation);
 	}
-	if (!flight->submit_ns) {
-		flight->submit_ns = now;
-		flight->tracing = tracing;
+	if (!flight->event.submit_ns) {
+		flight->event.submit_ns = now;
+		flight->event.tracing = tracing;
 	}
 }
 
@@ -54,7 +54,7 @@ static __always_inline void mark_seen(__u64 key)
 	struct iotrace_flight *flight = flight_under_way(key);
 
 	if (flight)
-		flight->seen_ns = bpf_ktime_get_ns();
+		flight->event.seen_ns = bpf_ktime_get_ns();
 }
 
 /* ---- NVMe ---- */
@@ -91,9 +91,9 @@ int scsi_dispatch_cmd_start(void *ctx)
 	if (!switched_on)
 		return 0;
 	flight = flight_under_way(request_of_command(ctx));
-	if (flight && !flight->dispatch_ns) {
-		flight->dispatch_ns = bpf_ktime_get_ns();
-		flight->tracing = IOTRACE_SCSI;
+	if (flight && !flight->event.dispatch_ns) {
+		flight->event.dispatch_ns = bpf_ktime_get_ns();
+		flight->event.tracing = IOTRACE_SCSI;
 	}
 	return 0;
 }
@@ -152,8 +152,8 @@ int blk_mq_complete_request_remote(void *ctx)
 	if (!switched_on)
 		return 0;
 	flight = flight_under_way(address_of(ctx));
-	if (flight && flight->tracing == IOTRACE_FENTRY)
-		flight->seen_ns = bpf_ktime_get_ns();
+	if (flight && flight->event.tracing == IOTRACE_FENTRY)
+		flight->event.seen_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -206,13 +206,13 @@ static __always_inline void mark_irq(struct iotrace_flight *flight, __u32 device
 	struct interrupt *last;
 	__u32 zero = 0;
 
-	if (!uses_irqs || flight->tracing != IOTRACE_BLOCK)
+	if (!uses_irqs || flight->event.tracing != IOTRACE_BLOCK)
 		return;
 	last = bpf_map_lookup_elem(&interrupts, &zero);
-	if (!last || last->device != device || !flight->issue_ns || last->entry_ns <= flight->issue_ns)
+	if (!last || last->device != device || !flight->event.issue_ns || last->entry_ns <= flight->event.issue_ns)
 		return;
-	flight->seen_ns = last->entry_ns;
-	flight->tracing = IOTRACE_IRQ;
+	flight->event.seen_ns = last->entry_ns;
+	flight->event.tracing = IOTRACE_IRQ;
 }
 
 #endif

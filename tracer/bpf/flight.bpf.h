@@ -83,12 +83,12 @@ static __always_inline void flight_clear(struct iotrace_flight *flight, __u64 no
 /* Who and when, from the flight of a bio to that of a request or of another bio. */
 static __always_inline void flight_inherit(struct iotrace_flight *to, const struct iotrace_flight *from)
 {
-	to->enter_ns = from->enter_ns;
-	to->queue_ns = from->queue_ns;
-	to->task = from->task;
-	to->file = from->file;
-	to->origin = from->origin;
-	to->flags = from->flags;
+	to->event.enter_ns = from->event.enter_ns;
+	to->event.queue_ns = from->event.queue_ns;
+	to->event.task = from->event.task;
+	to->event.file = from->event.file;
+	to->event.origin = from->event.origin;
+	to->event.flags = from->event.flags;
 }
 
 /* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
@@ -108,9 +108,9 @@ static __always_inline void count_unseen(struct iotrace_flight *old)
 {
 	struct iotrace_counters *of_device;
 
-	if (!old->touched_ns || (old->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+	if (!old->touched_ns || (old->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
 		return;
-	of_device = counters_of(old->device);
+	of_device = counters_of(old->event.device);
 	if (of_device)
 		count(&of_device->excluded[IOTRACE_EX_COMPLETION_NOT_SEEN]);
 }
@@ -122,7 +122,7 @@ static __always_inline struct iotrace_flight *flight_of_request(struct request *
 
 	if (!flight)
 		return NULL;
-	if (flight->generation == rq->start_time_ns && !(flight->flags & FLIGHT_DONE) && flight->touched_ns)
+	if (flight->generation == rq->start_time_ns && !(flight->event.flags & FLIGHT_DONE) && flight->touched_ns)
 		return flight;
 	count_unseen(flight);
 	flight_clear(flight, now, rq->start_time_ns);

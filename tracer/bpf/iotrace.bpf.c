@@ -68,12 +68,12 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 		return 0;
 	count_unseen(flight);
 	flight_clear(flight, now, 0);
-	flight->queue_ns = now;
-	flight->device = device;
+	flight->event.queue_ns = now;
+	flight->event.device = device;
 	flight_own(flight, bio);
 	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
-	if (flight->flags & FLIGHT_PREFLUSH && !bio->bi_iter.bi_size)
-		flight->flags |= FLIGHT_COUNTED;
+	if (flight->event.flags & IOTRACE_PREFLUSH && !bio->bi_iter.bi_size)
+		flight->event.flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -122,11 +122,11 @@ static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_
 	struct flush *flush;
 	__u64 queue;
 
-	if (!(flight->flags & FLIGHT_PREFLUSH) || !flight->queue_ns)
+	if (!(flight->event.flags & IOTRACE_PREFLUSH) || !flight->event.queue_ns)
 		return 0;
 	queue = (__u64)rq->mq_hctx;
 	flush = bpf_map_lookup_elem(&flushes, &queue);
-	if (!flush || flush->issue_ns < flight->queue_ns)
+	if (!flush || flush->issue_ns < flight->event.queue_ns)
 		return 0;
 	return flush->issue_ns;
 }
@@ -149,11 +149,11 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 	gathering->bios++;
 	flight = flight_find((__u64)bio);
 	if (flight) {
-		bool selected = flight->flags & FLIGHT_SELECTED;
-		bool owner_selected = owner->flags & FLIGHT_SELECTED;
+		bool selected = flight->event.flags & FLIGHT_SELECTED;
+		bool owner_selected = owner->event.flags & FLIGHT_SELECTED;
 
-		better = selected == owner_selected ? flight->queue_ns < owner->queue_ns : selected;
-		if (!owner->queue_ns || better)
+		better = selected == owner_selected ? flight->event.queue_ns < owner->event.queue_ns : selected;
+		if (!owner->event.queue_ns || better)
 			flight_inherit(owner, flight);
 		flight_free(flight);
 	}
@@ -172,10 +172,10 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 
 	if (!first)
 		return;
-	gathering.bio = as_number(&flight->seen_ns, first);
-	flight->seen_ns = 0;
+	gathering.bio = as_number(&flight->event.seen_ns, first);
+	flight->event.seen_ns = 0;
 	if (!first->bi_next) {
-		flight->bios = 1;
+		flight->event.bios = 1;
 		only = flight_find(gathering.bio);
 		if (!only)
 			return;
@@ -184,7 +184,7 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 		return;
 	}
 	bpf_loop(MAX_BIOS, gather_bio, &gathering, 0);
-	flight->bios = gathering.bios;
+	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
 }
 
@@ -198,8 +198,8 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_of_request(rq, address_of(ctx), now);
-	if (flight && !flight->insert_ns)
-		flight->insert_ns = now;
+	if (flight && !flight->event.insert_ns)
+		flight->event.insert_ns = now;
 	return 0;
 }
 
@@ -208,13 +208,13 @@ static __always_inline void first_issue(struct iotrace_flight *flight, struct re
 	__u64 flushed;
 
 	gather(flight, rq);
-	flight->bytes = rq->__data_len;
-	flight->issue_ns = now;
+	flight->event.size_bytes = rq->__data_len;
+	flight->event.issue_ns = now;
 	flushed = preflush_issued(rq, flight);
 	if (flushed) {
-		flight->issue_ns = flushed;
-		flight->flags |= FLIGHT_FLUSHED;
-		flight->insert_ns = 0;
+		flight->event.issue_ns = flushed;
+		flight->event.flags |= FLIGHT_FLUSHED;
+		flight->event.insert_ns = 0;
 	}
 }
 
@@ -234,11 +234,11 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	flight = flight_of_request(rq, address_of(ctx), now);
 	if (!flight)
 		return 0;
-	if (!flight->issue_ns) /* after a requeue it is issued again: the first time counts */
+	if (!flight->event.issue_ns) /* after a requeue it is issued again: the first time counts */
 		first_issue(flight, rq, now);
-	flight->device = device;
+	flight->event.device = device;
 	if (in_diskstats(rq) || is_flush_command(rq))
-		flight->flags |= FLIGHT_COUNTED;
+		flight->event.flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -252,8 +252,8 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	flight = flight_find(address_of(ctx));
 	if (!flight || flight->generation != rq->start_time_ns)
 		return 0;
-	flight->requeues++;
-	flight->flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
+	flight->event.requeues++;
+	flight->event.flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
 	return 0;
 }
 
@@ -266,9 +266,9 @@ const volatile __u32 sample_every = 1;
 
 static __always_inline bool is_wanted(struct request *rq, struct iotrace_flight *flight, __u64 now)
 {
-	__u64 begin = flight->enter_ns ?: flight->queue_ns ?: flight->issue_ns;
+	__u64 begin = flight->event.enter_ns ?: flight->event.queue_ns ?: flight->event.issue_ns;
 
-	if (filters_tasks() && !(flight->flags & FLIGHT_SELECTED))
+	if (filters_tasks() && !(flight->event.flags & FLIGHT_SELECTED))
 		return false;
 	if (!(modes_wanted & 1U << (mode_of(rq) & 3)))
 		return false;
@@ -281,11 +281,11 @@ static __always_inline int exclusion(struct request *rq, struct iotrace_flight *
 	bool began_before = rq->start_time_ns && rq->start_time_ns < switched_on_ns;
 
 	if (is_flush_command(rq)) {
-		if (!flight->issue_ns)
+		if (!flight->event.issue_ns)
 			return began_before ? IOTRACE_EX_IN_FLIGHT_AT_START : IOTRACE_EX_UNTRACKED;
-	} else if (!flight->queue_ns && (began_before || !flight->issue_ns)) {
+	} else if (!flight->event.queue_ns && (began_before || !flight->event.issue_ns)) {
 		return began_before ? IOTRACE_EX_IN_FLIGHT_AT_START : IOTRACE_EX_UNTRACKED;
-	} else if (!flight->issue_ns && !status && !(flight->flags & (FLIGHT_PREFLUSH | FLIGHT_FUA))) {
+	} else if (!flight->event.issue_ns && !status && !(flight->event.flags & (IOTRACE_PREFLUSH | IOTRACE_FUA))) {
 		return IOTRACE_EX_UNTRACKED;
 	}
 	if (!is_wanted(rq, flight, now))
@@ -302,16 +302,16 @@ static __always_inline void record_or_exclude(struct request *rq, struct iotrace
 	__u64 queue;
 	int why;
 
-	if (is_flush_command(rq) && flight->issue_ns) {
-		struct flush flush = {.issue_ns = flight->issue_ns};
+	if (is_flush_command(rq) && flight->event.issue_ns) {
+		struct flush flush = {.issue_ns = flight->event.issue_ns};
 
 		queue = (__u64)rq->mq_hctx;
 		bpf_map_update_elem(&flushes, &queue, &flush, BPF_ANY);
 	}
-	if (!flight->issue_ns) {
+	if (!flight->event.issue_ns) {
 		gather(flight, rq);
-		flight->issue_ns = preflush_issued(rq, flight);
-		flight->flags |= FLIGHT_FLUSHED;
+		flight->event.issue_ns = preflush_issued(rq, flight);
+		flight->event.flags |= FLIGHT_FLUSHED;
 	}
 	mark_irq(flight, device);
 	why = exclusion(rq, flight, now, status);
@@ -347,7 +347,7 @@ static __always_inline void finish(struct request *rq, __u64 key, __u32 device, 
 	else if (counted)
 		count(&of_device->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 	if (flight)
-		flight->flags = FLIGHT_DONE;
+		flight->event.flags = FLIGHT_DONE;
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -362,7 +362,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	if (in_flush_sequence(rq) && !is_flush_command(rq)) {
 		flight = flight_find(address_of(ctx));
 		if (flight)
-			flight->flags |= FLIGHT_FLUSHED;
+			flight->event.flags |= FLIGHT_FLUSHED;
 		return 0;
 	}
 	finish(rq, address_of(ctx), device_of_request(rq), error);
@@ -385,11 +385,11 @@ int BPF_PROG(block_io_done, struct request *rq)
 		return 0;
 	key = address_of(ctx);
 	flight = flight_find(key);
-	if (!flight || flight->generation != rq->start_time_ns || !(flight->flags & FLIGHT_DONE)) {
+	if (!flight || flight->generation != rq->start_time_ns || !(flight->event.flags & FLIGHT_DONE)) {
 		finish(rq, key, device_of_request(rq), 0);
 		flight = flight_find(key);
 	}
-	if (flight && flight->flags & FLIGHT_DONE)
+	if (flight && flight->event.flags & FLIGHT_DONE)
 		flight_free(flight);
 	return 0;
 }

@@ -52,8 +52,7 @@ enum iotrace_excluded {
 /* Per device and per CPU. While the trace is off, only `idle` moves. */
 struct iotrace_counters {
 	__u64 idle; /* requests counted by the kernel while the trace was off */
-	__u64 completions;
-	__u64 emitted;
+	__u64 completions; /* of which records are to be made: user space gets them, or they are */
 	__u64 dropped;
 	__u64 excluded[IOTRACE_EX_COUNT];
 };
@@ -67,16 +66,20 @@ static inline __u32 iotrace_device_slot(__u32 device)
 	return device * 2654435761U >> 24;
 }
 
-/* ---- requests under way ---- */
+/* ---- requests ---- */
 
-enum iotrace_flight_flags {
-	FLIGHT_SELECTED = 1, /* the task passes the filters */
-	FLIGHT_DONE = 2,     /* its completion has been dealt with */
-	FLIGHT_PREFLUSH = 4,
-	FLIGHT_FUA = 8,
-	FLIGHT_COUNTED = 16,  /* a request that diskstats will count, and the driver has it */
-	FLIGHT_DIRTIER = 32,  /* the task is the one that dirtied the page, not the one that writes it back */
-	FLIGHT_FLUSHED = 64,  /* waited for a flush command: one command does not tell its time in the driver */
+enum iotrace_flags { /* the first byte is part of the records */
+	IOTRACE_SYNC = 1,  /* somebody waits for it: reads, and writes marked so */
+	IOTRACE_OWNED = 2, /* the task is known */
+	IOTRACE_FUA = 4,
+	IOTRACE_PREFLUSH = 8, /* the device had to flush before it */
+	IOTRACE_META = 16,    /* file system metadata */
+	IOTRACE_DIRTIER = 32, /* the task dirtied the page; a kernel thread wrote it */
+
+	FLIGHT_SELECTED = 256, /* the task passes the filters */
+	FLIGHT_DONE = 512,     /* its completion has been dealt with */
+	FLIGHT_COUNTED = 1024, /* a request that diskstats will count, and the driver has it */
+	FLIGHT_FLUSHED = 2048, /* waited for a flush command: one command does not tell its time in the driver */
 };
 
 /* Who caused an I/O. */
@@ -87,30 +90,39 @@ struct iotrace_task {
 	char comm[IOTRACE_COMM_BYTES];
 };
 
-/*
- * What is known about a bio or a request that is under way. User space looks at the flights that are left
- * at the end.
- */
+/* What is known about a bio or a request; two cache lines. */
+struct iotrace_event {
+	__u64 enter_ns;	   /* system call entered */
+	__u64 queue_ns;	   /* bio queued */
+	__u64 insert_ns;   /* I/O scheduler took it */
+	__u64 submit_ns;   /* driver took it */
+	__u64 issue_ns;	   /* block_rq_issue */
+	__u64 dispatch_ns; /* driver gave it to the device */
+	__u64 seen_ns;	   /* driver saw the completion */
+	__u64 done_ns;	   /* block_rq_complete */
+	struct iotrace_task task;
+	__u64 sector;
+	__u32 file; /* number of a file that was told in an iotrace_name; 0 = unknown */
+	__u32 size_bytes;
+	__u32 device; /* major << 20 | minor */
+	__u16 flags;  /* enum iotrace_flags */
+	__u16 bios;
+	__u16 requeues;
+	__u8 origin;  /* enum iotrace_origin */
+	__u8 tracing; /* enum iotrace_tracing */
+	__u8 mode;    /* enum iotrace_mode */
+	__u8 status;  /* blk_status_t, 0 = no error */
+	__u16 padding;
+};
+
+_Static_assert(sizeof(struct iotrace_event) == 128, "an event is two cache lines");
+
+/* A bio or request that is under way. User space looks at those that are left at the end. */
 struct iotrace_flight {
 	__u64 key; /* address of the bio or request, 0 = free */
 	__u64 touched_ns;
 	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
-	__u64 enter_ns;	  /* system call entered */
-	__u64 queue_ns;	  /* bio queued */
-	__u64 insert_ns;  /* I/O scheduler took it */
-	__u64 submit_ns;  /* driver took it */
-	__u64 issue_ns;	  /* block_rq_issue */
-	__u64 dispatch_ns; /* driver gave it to the device */
-	__u64 seen_ns;	  /* driver saw the completion */
-	struct iotrace_task task;
-	__u32 file; /* number of a file that was told in an iotrace_name; 0 = unknown */
-	__u32 bytes;
-	__u32 device;
-	__u16 bios;
-	__u16 requeues;
-	__u8 origin;
-	__u8 flags;
-	__u8 tracing;
+	struct iotrace_event event;
 };
 
 #define IOTRACE_WAYS 4
@@ -121,26 +133,6 @@ struct iotrace_bucket {
 };
 
 /* ---- what goes to user space ---- */
-
-enum iotrace_flags {
-	IOTRACE_SYNC = 1,  /* somebody waits for it: reads, and writes marked so */
-	IOTRACE_OWNED = 2, /* the task is known */
-	IOTRACE_FUA = 4,
-	IOTRACE_PREFLUSH = 8, /* the device had to flush before it */
-	IOTRACE_META = 16,    /* file system metadata */
-	IOTRACE_DIRTIER = 32, /* the task dirtied the page; a kernel thread wrote it */
-};
-
-/* One completed request. */
-struct iotrace_event {
-	struct iotrace_flight flight;
-	__u64 done_ns;
-	__u64 sector;
-	__u32 device; /* major << 20 | minor */
-	__u8 mode;    /* enum iotrace_mode */
-	__u8 flags;   /* enum iotrace_flags */
-	__u8 status;  /* blk_status_t, 0 = no error */
-};
 
 /*
  * The log of one CPU is a ring without a lock: programs of that CPU take a slot by adding to `reserved`, and

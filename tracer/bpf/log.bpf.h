@@ -59,22 +59,17 @@ static __always_inline __u8 mode_of(struct request *rq)
 	return op & 1 ? IOTRACE_WRITE : IOTRACE_READ;
 }
 
-static __always_inline __u8 event_flags(struct request *rq, struct iotrace_flight *flight)
+static __always_inline __u16 request_flags(struct request *rq, struct iotrace_flight *flight)
 {
 	__u32 opf = rq->cmd_flags;
-	__u8 flags = 0;
+	__u16 flags = 0;
 
-	if (flight->flags & FLIGHT_PREFLUSH)
-		flags |= IOTRACE_PREFLUSH;
-	if (flight->flags & FLIGHT_FUA)
-		flags |= IOTRACE_FUA;
-	if (flags || !(opf & OP_MASK) || opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC))
+	if (flight->event.flags & (IOTRACE_PREFLUSH | IOTRACE_FUA) || !(opf & OP_MASK) ||
+	    opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC))
 		flags |= IOTRACE_SYNC;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
 		flags |= IOTRACE_META;
-	if (flight->flags & FLIGHT_DIRTIER)
-		flags |= IOTRACE_DIRTIER;
-	if (flight->queue_ns)
+	if (flight->event.queue_ns)
 		flags |= IOTRACE_OWNED;
 	return flags;
 }
@@ -84,27 +79,25 @@ static __always_inline void emit(struct iotrace_counters *of_device, struct requ
 {
 	__u32 cpu = bpf_get_smp_processor_id(), index;
 	struct iotrace_head *head = bpf_map_lookup_elem(&heads, &cpu);
-	struct iotrace_event *event;
+	struct iotrace_event *slot;
 
 	count(&of_device->completions);
 	if (!head || head->reserved - head->consumed >= log_events - IOTRACE_NESTING) {
 		count(&of_device->dropped);
 		return;
 	}
+	flight->event.done_ns = now;
+	flight->event.sector = rq->__sector;
+	flight->event.device = device;
+	flight->event.flags |= request_flags(rq, flight);
+	flight->event.mode = mode_of(rq);
+	flight->event.status = status;
 	index = __sync_fetch_and_add(&head->reserved, 1) & (log_events - 1);
 	index += cpu * log_events;
-	event = bpf_map_lookup_elem(&events, &index);
-	if (event) {
-		event->flight = *flight;
-		event->done_ns = now;
-		event->sector = rq->__sector;
-		event->device = device;
-		event->mode = mode_of(rq);
-		event->flags = event_flags(rq, flight);
-		event->status = status;
-	}
+	slot = bpf_map_lookup_elem(&events, &index);
+	if (slot)
+		*slot = flight->event;
 	__sync_fetch_and_add(&head->committed, 1);
-	count(&of_device->emitted);
 }
 
 #endif

@@ -152,7 +152,7 @@ static __always_inline void dirtier_note(struct inode *inode, struct task_struct
 static __always_inline void flight_blame(struct iotrace_flight *flight, struct inode *inode)
 {
 	struct dirtier *dirtier = dirtier_slot(inode);
-	struct iotrace_task writer = flight->task;
+	struct iotrace_task writer = flight->event.task;
 	__u32 version, selected;
 
 	if (!dirtier)
@@ -160,16 +160,16 @@ static __always_inline void flight_blame(struct iotrace_flight *flight, struct i
 	version = __sync_fetch_and_add(&dirtier->version, 0);
 	if (version & 1 || !dirtier_is_of(dirtier, inode))
 		return;
-	flight->task = dirtier->task;
+	flight->event.task = dirtier->task;
 	selected = dirtier->selected;
 	if (__sync_fetch_and_add(&dirtier->version, 0) != version) {
-		flight->task = writer;
+		flight->event.task = writer;
 		return;
 	}
-	flight->flags |= FLIGHT_DIRTIER;
-	flight->flags &= ~FLIGHT_SELECTED;
+	flight->event.flags |= IOTRACE_DIRTIER;
+	flight->event.flags &= ~FLIGHT_SELECTED;
 	if (selected)
-		flight->flags |= FLIGHT_SELECTED;
+		flight->event.flags |= FLIGHT_SELECTED;
 }
 
 /* ---- the owner of a bio ---- */
@@ -232,7 +232,7 @@ static __always_inline struct call *current_call(struct task_struct *current)
 
 static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 end, bool file_write)
 {
-	if (is_journal_thread(flight->task.comm) || ENDS_IN(end, xlog_bio_end_io))
+	if (is_journal_thread(flight->event.task.comm) || ENDS_IN(end, xlog_bio_end_io))
 		return IOTRACE_JOURNAL;
 	return file_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
 }
@@ -242,15 +242,15 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 	struct call *call;
 
 	if (ENDS_IN(end, xlog_bio_end_io)) {
-		flight->origin = IOTRACE_JOURNAL;
+		flight->event.origin = IOTRACE_JOURNAL;
 		return;
 	}
 	call = current_call(current);
 	if (!call)
 		return;
-	flight->origin = call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
+	flight->event.origin = call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
 	if (call->kind == IOTRACE_CALL_TIMED)
-		flight->enter_ns = call->enter_ns;
+		flight->event.enter_ns = call->enter_ns;
 }
 
 static __always_inline void flight_own(struct iotrace_flight *flight, struct bio *bio)
@@ -260,26 +260,26 @@ static __always_inline void flight_own(struct iotrace_flight *flight, struct bio
 	__u64 end = as_number(&flight->generation, bio->bi_end_io);
 	__u32 opf = bio->bi_opf;
 
-	task_fill(&flight->task, current);
-	flight->file = file_of(inode);
-	if (!filters_tasks() || task_selected(&flight->task))
-		flight->flags |= FLIGHT_SELECTED;
+	task_fill(&flight->event.task, current);
+	flight->event.file = file_of(inode);
+	if (!filters_tasks() || task_selected(&flight->event.task))
+		flight->event.flags |= FLIGHT_SELECTED;
 	if (current->flags & PF_IO_WORKER) {
-		flight->origin = IOTRACE_IO_URING;
+		flight->event.origin = IOTRACE_IO_URING;
 	} else if (current->flags & PF_KTHREAD) {
 		bool buffered = inode && !ENDS_IN(end, iomap_dio_bio_end_io);
 
-		flight->origin = kernel_origin(flight, end, buffered && (opf & OP_MASK) == OP_WRITE);
-		if (flight->origin == IOTRACE_WRITEBACK && flight->file)
+		flight->event.origin = kernel_origin(flight, end, buffered && (opf & OP_MASK) == OP_WRITE);
+		if (flight->event.origin == IOTRACE_WRITEBACK && flight->event.file)
 			flight_blame(flight, inode);
 	} else {
 		own_by_thread(flight, current, end);
 	}
 	flight->generation = 0;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
-		flight->flags |= FLIGHT_PREFLUSH;
+		flight->event.flags |= IOTRACE_PREFLUSH;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))
-		flight->flags |= FLIGHT_FUA;
+		flight->event.flags |= IOTRACE_FUA;
 }
 
 #endif

@@ -24,7 +24,8 @@ struct device {
 	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
 	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
 	__u64 never_completed; /* requests that were issued, and of whose completion we have not heard */
-	__u64 lost; /* records that came from the kernel but could not be written */
+	__u64 emitted; /* records made */
+	__u64 lost;    /* those of them that could not be written */
 };
 
 struct devices {

@@ -18,11 +18,15 @@ static const char *const VIRTIO_MODULES[] = {"virtio_blk", NULL};
 
 /* ---- what the kernel offers ---- */
 
+/* Parsed once, 20 ms and some megabytes. */
+static struct btf *kernel;
+
 static bool kernel_has(const char *name, __u32 kind, const char *const *modules)
 {
-	struct btf *kernel = btf__load_vmlinux_btf();
 	bool found;
 
+	if (!kernel)
+		kernel = btf__load_vmlinux_btf();
 	if (!kernel)
 		return false;
 	found = btf__find_by_name_kind(kernel, name, kind) > 0;
@@ -32,8 +36,13 @@ static bool kernel_has(const char *name, __u32 kind, const char *const *modules)
 		found = module && btf__find_by_name_kind(module, name, kind) > 0;
 		btf__free(module);
 	}
-	btf__free(kernel);
 	return found;
+}
+
+void kernel_forget(void)
+{
+	btf__free(kernel);
+	kernel = NULL;
 }
 
 bool kernel_has_tracepoint(const char *name, const char *const *modules)
@@ -57,14 +66,11 @@ static bool can_attach_to_functions(void)
 		{.code = BPF_JMP | BPF_EXIT},
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY);
-	struct btf *kernel = btf__load_vmlinux_btf();
-	int target = kernel ? btf__find_by_name_kind(kernel, "blk_mq_complete_request_remote", BTF_KIND_FUNC) : -1;
 	int fd, link = -1;
 
-	btf__free(kernel);
-	if (target < 0)
+	if (!kernel_has_function("blk_mq_complete_request_remote"))
 		return false;
-	options.attach_btf_id = target;
+	options.attach_btf_id = btf__find_by_name_kind(kernel, "blk_mq_complete_request_remote", BTF_KIND_FUNC);
 	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "strata_try", "GPL", program, 2, &options);
 	if (fd < 0)
 		return false;

@@ -34,4 +34,7 @@ bool kernel_has_tracepoint(const char *name, const char *const *modules);
 
 bool kernel_has_function(const char *name);
 
+/* Gives the memory back that the questions have taken. */
+void kernel_forget(void);
+
 #endif

@@ -27,8 +27,9 @@ static void handle_event(void *context, const struct iotrace_event *event)
 
 	record_fill(&record, event);
 	record.device = catalog_device(&trace->catalog, event->device);
-	record.task = event->flags & IOTRACE_OWNED ? catalog_task(&trace->catalog, &event->flight.task) : 0;
-	record.file = catalog_file(&trace->catalog, event->flight.file);
+	record.task = event->flags & IOTRACE_OWNED ? catalog_task(&trace->catalog, &event->task) : 0;
+	record.file = catalog_file(&trace->catalog, event->file);
+	trace->devices.list[record.device].emitted++;
 	output_append(&trace->output, &record);
 }
 

@@ -10,7 +10,7 @@
 
 #include "say.h"
 
-#define DEFAULT_RING_BYTES (16 << 20)
+#define DEFAULT_RING_BYTES (8 << 20) /* 65,536 events: at 300,000 a second, all on one of two CPUs, 109 ms */
 #define SEE_HELP "see strata-iotrace --help"
 
 static const char HELP[] =

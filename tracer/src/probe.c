@@ -238,6 +238,7 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 		configure(probe, options);
 		configure_filters(probe->skeleton, options);
 		configure_driver(probe->skeleton, devices, support);
+		kernel_forget();
 		error = load(probe, options, devices, reader);
 	}
 	if (!error)
@@ -274,7 +275,6 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 
 		counters->idle += one->idle;
 		counters->completions += one->completions;
-		counters->emitted += one->emitted;
 		counters->dropped += one->dropped;
 		for (int i = 0; i < IOTRACE_EX_COUNT; i++)
 			counters->excluded[i] += one->excluded[i];
@@ -306,9 +306,9 @@ unsigned long long probe_never_completed(struct probe *probe, struct devices *de
 			const struct iotrace_flight *flight = &bucket.way[way];
 			struct device *device;
 
-			if (!flight->key || (flight->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+			if (!flight->key || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
 				continue;
-			device = devices_find(devices, flight->device);
+			device = devices_find(devices, flight->event.device);
 			if (!device)
 				continue;
 			device->never_completed++;

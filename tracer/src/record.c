@@ -19,22 +19,19 @@ struct marks {
 
 static bool driver_was_seen(const struct iotrace_event *event, struct marks *marks)
 {
-	const struct iotrace_flight *flight = &event->flight;
-
-	if (flight->tracing == IOTRACE_BLOCK || flight->flags & FLIGHT_FLUSHED || !flight->issue_ns)
+	if (event->tracing == IOTRACE_BLOCK || event->flags & FLIGHT_FLUSHED || !event->issue_ns)
 		return false;
-	marks->submit_ns = flight->submit_ns ? flight->submit_ns : flight->issue_ns;
-	marks->start_ns = flight->dispatch_ns ? flight->dispatch_ns : flight->issue_ns;
-	marks->seen_ns = flight->seen_ns;
-	return (!flight->queue_ns || flight->queue_ns <= marks->submit_ns) && marks->submit_ns <= flight->issue_ns &&
-	       flight->issue_ns <= marks->start_ns && marks->start_ns < marks->seen_ns &&
+	marks->submit_ns = event->submit_ns ? event->submit_ns : event->issue_ns;
+	marks->start_ns = event->dispatch_ns ? event->dispatch_ns : event->issue_ns;
+	marks->seen_ns = event->seen_ns;
+	return (!event->queue_ns || event->queue_ns <= marks->submit_ns) && marks->submit_ns <= event->issue_ns &&
+	       event->issue_ns <= marks->start_ns && marks->start_ns < marks->seen_ns &&
 	       marks->seen_ns < event->done_ns;
 }
 
 static void fill_durations(struct record *record, const struct iotrace_event *event)
 {
-	const struct iotrace_flight *flight = &event->flight;
-	__u64 queue = flight->queue_ns, issue = flight->issue_ns;
+	__u64 queue = event->queue_ns, issue = event->issue_ns;
 	struct marks marks = {.submit_ns = issue};
 
 	for (int i = 0; i < DURATIONS; i++) {
@@ -45,7 +42,7 @@ static void fill_durations(struct record *record, const struct iotrace_event *ev
 	if (driver_was_seen(event, &marks)) {
 		set(record, DRIVER, marks.start_ns - marks.submit_ns + event->done_ns - marks.seen_ns);
 		set(record, DEVICE, marks.seen_ns - marks.start_ns);
-		record->tracing = flight->tracing;
+		record->tracing = event->tracing;
 	} else if (issue) {
 		marks.submit_ns = issue;
 		set(record, DEVICE, event->done_ns - issue);
@@ -55,25 +52,23 @@ static void fill_durations(struct record *record, const struct iotrace_event *ev
 		return;
 	/* Never issued (failed before, or an empty flush without a cache to flush): all of it is the block layer. */
 	set(record, BLOCK, (issue ? marks.submit_ns : event->done_ns) - queue);
-	if (issue && flight->insert_ns && flight->insert_ns <= marks.submit_ns)
-		set(record, SCHEDULER, marks.submit_ns - flight->insert_ns);
-	if (flight->enter_ns && flight->enter_ns <= queue) {
-		set(record, VFS, queue - flight->enter_ns);
-		record->start_ns = flight->enter_ns;
+	if (issue && event->insert_ns && event->insert_ns <= marks.submit_ns)
+		set(record, SCHEDULER, marks.submit_ns - event->insert_ns);
+	if (event->enter_ns && event->enter_ns <= queue) {
+		set(record, VFS, queue - event->enter_ns);
+		record->start_ns = event->enter_ns;
 	}
 }
 
 void record_fill(struct record *record, const struct iotrace_event *event)
 {
-	const struct iotrace_flight *flight = &event->flight;
-
 	fill_durations(record, event);
 	record->sector = event->sector;
-	record->size_bytes = flight->bytes;
+	record->size_bytes = event->size_bytes;
 	record->mode = event->mode;
-	record->origin = flight->origin;
-	record->flags = event->flags;
+	record->origin = event->origin;
+	record->flags = (__u8)event->flags;
 	record->status = event->status;
-	record->bios = flight->bios;
-	record->requeues = flight->requeues;
+	record->bios = event->bios;
+	record->requeues = event->requeues;
 }

@@ -105,7 +105,7 @@ static void write_device(FILE *file, const struct trace *trace, const struct dev
 	write_driver(file, "layers_missing", device->tracing == IOTRACE_BLOCK, device->tracing);
 	write_driver(file, "layers_partial", device->tracing != IOTRACE_BLOCK, device->tracing);
 	fprintf(file, "     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
-		(unsigned long long)counters->completions, (unsigned long long)(counters->emitted - device->lost),
+		(unsigned long long)counters->completions, (unsigned long long)(device->emitted - device->lost),
 		(unsigned long long)(counters->dropped + device->lost));
 	write_excluded(file, device, counters);
 	write_diskstats(file, "diskstats_before", &device->before, true);
@@ -129,6 +129,7 @@ static bool is_worth_listing(const struct device *device, const struct iotrace_c
 static void write_devices(FILE *file, const struct trace *trace)
 {
 	struct iotrace_counters total = {0}, counters;
+	unsigned long long emitted = 0;
 	bool first = true;
 
 	fputs("  \"devices\": [", file);
@@ -142,12 +143,12 @@ static void write_devices(FILE *file, const struct trace *trace)
 		first = false;
 		write_device(file, trace, device, &counters);
 		total.completions += counters.completions;
-		total.emitted += counters.emitted - device->lost;
+		emitted += device->emitted - device->lost;
 		total.dropped += counters.dropped + device->lost;
 	}
 	fputs("],\n", file);
 	fprintf(file, "  \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu\n",
-		(unsigned long long)total.completions, (unsigned long long)total.emitted,
+		(unsigned long long)total.completions, emitted,
 		(unsigned long long)total.dropped);
 }
 
