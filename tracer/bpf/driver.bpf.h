@@ -122,10 +122,12 @@ struct batch {
 
 static long mark_next(__u64 index, struct batch *batch)
 {
-	if (!batch->request)
+	struct request *rq = (struct request *)batch->request;
+
+	if (!rq)
 		return 1;
-	mark_submit(batch->request, IOTRACE_FENTRY);
-	batch->request = (__u64)PEEK(request, batch->request, rq_next);
+	mark_submit((__u64)rq, IOTRACE_FENTRY);
+	batch->request = (__u64)BPF_CORE_READ(rq, rq_next);
 	return 0;
 }
 

@@ -165,11 +165,6 @@ enum req_flag_bits {
 	__REQ_PREFLUSH = 18,
 };
 
-enum rqf_flags {
-	__RQF_FLUSH_SEQ = 1,
-	__RQF_IO_STAT = 8,
-};
-
 /* Part of the kernel's interface to drivers, the same in all versions. */
 enum {
 	OP_MASK = 0xff,

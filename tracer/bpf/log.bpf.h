@@ -24,22 +24,17 @@ struct {
 	__type(value, struct iotrace_event);
 } events SEC(".maps");
 
-static __always_inline bool has_flag(struct request *rq, __u32 bit_by_name, __u32 bit_before_names)
-{
-	/* Before 6.10 the flags were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
-	__u32 bit = bpf_core_type_exists(enum rqf_flags) ? bit_by_name : bit_before_names;
-
-	return rq->rq_flags & 1U << bit;
-}
+/* Bits of request.rq_flags; set before loading: in some kernels they belong to no type with a name. */
+const volatile __u32 flush_seq_bit, io_stat_bit;
 
 static __always_inline bool in_flush_sequence(struct request *rq)
 {
-	return has_flag(rq, bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ), 4);
+	return rq->rq_flags & 1U << (flush_seq_bit & 31);
 }
 
 static __always_inline bool in_diskstats(struct request *rq)
 {
-	return has_flag(rq, bpf_core_enum_value(enum rqf_flags, __RQF_IO_STAT), 13);
+	return rq->rq_flags & 1U << (io_stat_bit & 31);
 }
 
 /* The kernel's own flush command, which serves all requests that wait for a flush on this queue. */

@@ -3,7 +3,7 @@
 #include "driver.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <ctype.h>
 #include <limits.h>
 #include <linux/bpf.h>
@@ -12,51 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernel_types.h"
+
 static const char *const NVME_MODULES[] = {"nvme_core", NULL};
 static const char *const SCSI_MODULES[] = {"scsi_mod", NULL};
 static const char *const VIRTIO_MODULES[] = {"virtio_blk", NULL};
 
 /* ---- what the kernel offers ---- */
-
-/* Parsed once, 20 ms and some megabytes. */
-static struct btf *kernel;
-
-static bool kernel_has(const char *name, __u32 kind, const char *const *modules)
-{
-	bool found;
-
-	if (!kernel)
-		kernel = btf__load_vmlinux_btf();
-	if (!kernel)
-		return false;
-	found = btf__find_by_name_kind(kernel, name, kind) > 0;
-	for (; !found && modules && *modules; modules++) {
-		struct btf *module = btf__load_module_btf(*modules, kernel);
-
-		found = module && btf__find_by_name_kind(module, name, kind) > 0;
-		btf__free(module);
-	}
-	return found;
-}
-
-void kernel_forget(void)
-{
-	btf__free(kernel);
-	kernel = NULL;
-}
-
-bool kernel_has_tracepoint(const char *name, const char *const *modules)
-{
-	char type[64];
-
-	snprintf(type, sizeof(type), "btf_trace_%s", name);
-	return kernel_has(type, BTF_KIND_TYPEDEF, modules);
-}
-
-bool kernel_has_function(const char *name)
-{
-	return kernel_has(name, BTF_KIND_FUNC, NULL);
-}
 
 /* Locked-down kernels refuse it; the only way to know is to try. */
 static bool can_attach_to_functions(void)
@@ -68,9 +30,9 @@ static bool can_attach_to_functions(void)
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY);
 	int fd, link = -1;
 
-	if (!kernel_has_function("blk_mq_complete_request_remote"))
+	options.attach_btf_id = kernel_function_id("blk_mq_complete_request_remote");
+	if (!options.attach_btf_id)
 		return false;
-	options.attach_btf_id = btf__find_by_name_kind(kernel, "blk_mq_complete_request_remote", BTF_KIND_FUNC);
 	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "strata_try", "GPL", program, 2, &options);
 	if (fd < 0)
 		return false;
@@ -89,9 +51,9 @@ void driver_probe(struct driver_support *support)
 		.scsi = kernel_has_tracepoint("scsi_dispatch_cmd_start", SCSI_MODULES) &&
 			kernel_has_tracepoint("scsi_dispatch_cmd_done", SCSI_MODULES),
 		.irq = kernel_has_tracepoint("irq_handler_entry", NULL),
-		.fentry = kernel_has("virtio_queue_rq", BTF_KIND_FUNC, VIRTIO_MODULES) && can_attach_to_functions(),
+		.fentry = kernel_has_function("virtio_queue_rq", VIRTIO_MODULES) && can_attach_to_functions(),
 	};
-	support->fentry_batch = support->fentry && kernel_has("virtio_queue_rqs", BTF_KIND_FUNC, VIRTIO_MODULES);
+	support->fentry_batch = support->fentry && kernel_has_function("virtio_queue_rqs", VIRTIO_MODULES);
 }
 
 /* ---- disks ---- */

@@ -29,12 +29,4 @@ const char *driver_mode_name(enum iotrace_tracing mode);
 /* What of the driver's time this mode does not show; NULL when it shows all. */
 const char *driver_not_visible(enum iotrace_tracing mode);
 
-/* The kernel knows a tracepoint of this name, in itself or in one of these modules (NULL ends the list). */
-bool kernel_has_tracepoint(const char *name, const char *const *modules);
-
-bool kernel_has_function(const char *name);
-
-/* Gives the memory back that the questions have taken. */
-void kernel_forget(void);
-
 #endif

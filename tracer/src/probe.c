@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "iotrace.skel.h"
+#include "kernel_types.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* linux/magic.h */
 
@@ -112,7 +113,10 @@ static void configure(struct probe *probe, const struct options *options)
 
 	probe->events_per_cpu = log_events_per_cpu(options->ring_bytes, probe->cpus);
 	skeleton->rodata->log_events = probe->events_per_cpu;
-	skeleton->rodata->can_cast = kernel_has_function("bpf_rdonly_cast");
+	skeleton->rodata->can_cast = kernel_has_function("bpf_rdonly_cast", NULL);
+	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
+	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
+	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
 	for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
 		skeleton->rodata->call_of[CALLS[i].number] = CALLS[i].kind;
 	bpf_map__set_max_entries(skeleton->maps.heads, probe->cpus);
