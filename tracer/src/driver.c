@@ -43,8 +43,19 @@ static bool can_attach_to_functions(void)
 	return link >= 0;
 }
 
+/* Programs for modules need their BTF, which is handed out to CAP_SYS_ADMIN only. */
+static bool can_attach_to_modules(void)
+{
+	__u32 id;
+
+	return bpf_btf_get_next_id(0, &id) == 0;
+}
+
 void driver_probe(struct driver_support *support)
 {
+	*support = (struct driver_support){.irq = kernel_has_tracepoint("irq_handler_entry", NULL)};
+	if (!can_attach_to_modules())
+		return;
 	*support = (struct driver_support){
 		.nvme = kernel_has_tracepoint("nvme_setup_cmd", NVME_MODULES) &&
 			kernel_has_tracepoint("nvme_sq", NVME_MODULES),

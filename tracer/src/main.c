@@ -149,7 +149,7 @@ static void tell_ready(int fd)
 	close(fd);
 }
 
-/* Until a signal, the end of the duration, or a full disk. */
+/* Until a signal, the end of the duration, or an almost full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
 	struct timespec poll = {.tv_nsec = POLL_NS};
@@ -162,6 +162,9 @@ static void run(struct trace *trace, const sigset_t *signals)
 
 		probe_consume(trace->probe, &fullness);
 		poll.tv_nsec = fullness > 0.25 ? SHORT_POLL_NS : POLL_NS;
+		if (!rotation_step(&trace->rotation, &trace->options, &trace->output, &trace->catalog, &trace->anchor,
+				   trace->started_mono_ns))
+			return;
 		if (duration_ns && now - trace->started_mono_ns >= duration_ns)
 			return;
 		if (now < next_status)
@@ -169,6 +172,10 @@ static void run(struct trace *trace, const sigset_t *signals)
 		next_status = now + STATUS_EVERY_NS;
 		if (!output_flush(&trace->output) || !status_write(trace))
 			return;
+		if (output_is_short_of_space(&trace->output, trace->options.min_free_bytes)) {
+			trace->reason = "the file system is almost full (--min-free-bytes)";
+			return;
+		}
 	}
 }
 
@@ -291,6 +298,7 @@ int main(int argc, char **argv)
 	code = trace_all(&trace, &signals);
 	probe_close(trace.probe);
 	catalog_close(&trace.catalog);
+	rotation_free(&trace.rotation);
 	devices_free(&trace.devices);
 	return code;
 }

@@ -211,6 +211,8 @@ bool status_write(struct trace *trace)
 	write_instant(file, trace, "stopped", trace->stopped_mono_ns);
 	write_filters(file, trace);
 	write_programs(file, trace->probe);
+	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
+		trace->rotation.files, trace->rotation.deleted, trace->rotation.deleted_records);
 	fprintf(file, "  \"names_dropped\": %llu,\n", probe_names_dropped(trace->probe));
 	write_devices(file, trace);
 	fputs("}\n", file);

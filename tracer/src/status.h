@@ -11,6 +11,7 @@
 #include "options.h"
 #include "output.h"
 #include "probe.h"
+#include "rotation.h"
 
 struct trace {
 	struct options options;
@@ -19,6 +20,7 @@ struct trace {
 	struct driver_support support;
 	struct probe *probe;
 	struct catalog catalog;
+	struct rotation rotation;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
