@@ -54,9 +54,11 @@ static bool can_attach_to_modules(void)
 void driver_probe(struct driver_support *support)
 {
 	*support = (struct driver_support){.irq = kernel_has_tracepoint("irq_handler_entry", NULL)};
-	if (!can_attach_to_modules())
+	support->modules = can_attach_to_modules();
+	if (!support->modules)
 		return;
 	*support = (struct driver_support){
+		.modules = true,
 		.nvme = kernel_has_tracepoint("nvme_setup_cmd", NVME_MODULES) &&
 			kernel_has_tracepoint("nvme_sq", NVME_MODULES),
 		.scsi = kernel_has_tracepoint("scsi_dispatch_cmd_start", SCSI_MODULES) &&

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include "json.h"
+#include "kernel_types.h"
 
 #define TRACER_VERSION "0.2.0"
 
@@ -180,6 +181,20 @@ static void write_programs(FILE *file, struct probe *probe)
 	fputs("},\n", file);
 }
 
+static void write_limits(FILE *file, const struct trace *trace)
+{
+	const char *limits[2];
+	size_t count = 0;
+
+	if (!kernel_shows_addresses())
+		limits[count++] = "the files of O_DIRECT requests are not known: /proc/kallsyms hides addresses (CAP_SYSLOG)";
+	if (!trace->support.modules)
+		limits[count++] = "no driver layer where the driver is a module: its types are hidden (CAP_SYS_ADMIN)";
+	fputs("  ", file);
+	write_strings(file, "limits", limits, count);
+	fputs(",\n", file);
+}
+
 static void write_instant(FILE *file, const struct trace *trace, const char *name, long long mono_ns)
 {
 	if (mono_ns)
@@ -210,6 +225,7 @@ bool status_write(struct trace *trace)
 	write_instant(file, trace, "started", trace->started_mono_ns);
 	write_instant(file, trace, "stopped", trace->stopped_mono_ns);
 	write_filters(file, trace);
+	write_limits(file, trace);
 	write_programs(file, trace->probe);
 	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
 		trace->rotation.files, trace->rotation.deleted, trace->rotation.deleted_records);

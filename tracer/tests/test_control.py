@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -156,3 +157,5 @@ def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Pa
     process.terminate()
     assert process.wait(30) == 0
     assert sum(r.size_bytes == 4096 for r in read_records(open_directory / "io.bin")) == 100
+    limits = " ".join(json.loads((open_directory / "io.bin.json").read_text())["limits"])
+    assert ("CAP_SYSLOG" in limits, "CAP_SYS_ADMIN" in limits) == (not more, True)
