@@ -253,6 +253,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except OSError as error:
         print(f"tracer.decode: {error}", file=sys.stderr)
+        if str(error.filename) == str(options.rules):
+            return EXIT_USAGE
         return EXIT_UNREADABLE if str(error.filename) in map(str, options.files) else EXIT_OUTPUT
     print(f"{rows} records")
     return 0
