@@ -32,6 +32,7 @@ static const char HELP[] =
 	"  --rotate-bytes N  begin a new file after so many bytes; FILE.1, FILE.2 ... are the older ones\n"
 	"  --keep-files N    delete all but the latest N older ones (default: keep all)\n"
 	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
+	"  --vfs             count and time all reads, writes and syncs of files, cached or not; costs each system call\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
@@ -49,7 +50,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
 	{"rotate-bytes", required_argument, NULL, 'R'}, {"keep-files", required_argument, NULL, 'K'},
 	{"min-free-bytes", required_argument, NULL, 'F'},
-	{"scheduler", no_argument, NULL, 'q'},
+	{"scheduler", no_argument, NULL, 'q'},	      {"vfs", no_argument, NULL, 'v'},
 	{"check", no_argument, NULL, 'k'},	      {"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -176,6 +177,8 @@ int options_parse(struct options *options, int argc, char **argv)
 			options->check = true;
 		} else if (option == 'q') {
 			options->scheduler = true;
+		} else if (option == 'v') {
+			options->vfs = true;
 		} else if (option == 'h') {
 			options->help = true;
 		} else if (!apply(options, option, optarg)) {

@@ -33,13 +33,13 @@ static const struct {
 	int number;
 	enum iotrace_call kind;
 } CALLS[] = {
-	{SYS_read, IOTRACE_CALL_TIMED},	      {SYS_pread64, IOTRACE_CALL_TIMED},
-	{SYS_readv, IOTRACE_CALL_TIMED},      {SYS_preadv, IOTRACE_CALL_TIMED},
-	{SYS_preadv2, IOTRACE_CALL_TIMED},    {SYS_write, IOTRACE_CALL_TIMED},
-	{SYS_pwrite64, IOTRACE_CALL_TIMED},   {SYS_writev, IOTRACE_CALL_TIMED},
-	{SYS_pwritev, IOTRACE_CALL_TIMED},    {SYS_pwritev2, IOTRACE_CALL_TIMED},
-	{SYS_fsync, IOTRACE_CALL_TIMED},      {SYS_fdatasync, IOTRACE_CALL_TIMED},
-	{SYS_msync, IOTRACE_CALL_TIMED},      {SYS_sync_file_range, IOTRACE_CALL_TIMED},
+	{SYS_read, IOTRACE_CALL_READ},	      {SYS_pread64, IOTRACE_CALL_READ},
+	{SYS_readv, IOTRACE_CALL_READ},      {SYS_preadv, IOTRACE_CALL_READ},
+	{SYS_preadv2, IOTRACE_CALL_READ},    {SYS_write, IOTRACE_CALL_WRITE},
+	{SYS_pwrite64, IOTRACE_CALL_WRITE},   {SYS_writev, IOTRACE_CALL_WRITE},
+	{SYS_pwritev, IOTRACE_CALL_WRITE},    {SYS_pwritev2, IOTRACE_CALL_WRITE},
+	{SYS_fsync, IOTRACE_CALL_SYNC},      {SYS_fdatasync, IOTRACE_CALL_SYNC},
+	{SYS_msync, IOTRACE_CALL_TIMED},      {SYS_sync_file_range, IOTRACE_CALL_SYNC},
 	{SYS_syncfs, IOTRACE_CALL_TIMED},     {SYS_sync, IOTRACE_CALL_TIMED},
 	{SYS_sendfile, IOTRACE_CALL_TIMED},   {SYS_copy_file_range, IOTRACE_CALL_TIMED},
 	{SYS_splice, IOTRACE_CALL_TIMED},     {SYS_fallocate, IOTRACE_CALL_TIMED},
@@ -124,6 +124,8 @@ static void configure(struct probe *probe, const struct options *options)
 	/* Since 6.5; only a safety net for interrupted completions. */
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
+	skeleton->rodata->measures_vfs = options->vfs;
+	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }
 
 bool probe_accepts_cgroup(const char *path, const char **why)
@@ -283,6 +285,22 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 		for (int i = 0; i < IOTRACE_EX_COUNT; i++)
 			counters->excluded[i] += one->excluded[i];
 	}
+}
+
+void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
+{
+	struct iotrace_vfs_table *per_cpu = calloc(probe->cpus, sizeof(*per_cpu));
+	__u64 *sum = (__u64 *)table;
+	__u32 zero = 0;
+
+	if (!per_cpu)
+		abort();
+	*table = (struct iotrace_vfs_table){0};
+	if (bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.vfs_tables), &zero, per_cpu) == 0)
+		for (int cpu = 0; cpu < probe->cpus; cpu++)
+			for (size_t i = 0; i < sizeof(*table) / sizeof(*sum); i++)
+				sum[i] += ((__u64 *)&per_cpu[cpu])[i];
+	free(per_cpu);
 }
 
 unsigned long probe_consume(struct probe *probe, double *fullness)
