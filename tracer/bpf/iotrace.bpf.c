@@ -16,6 +16,7 @@
  */
 #include "log.bpf.h"
 #include "owner.bpf.h"
+#include "context.bpf.h"
 #include "driver.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

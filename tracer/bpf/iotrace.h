@@ -179,6 +179,23 @@ struct iotrace_vfs_table {
 	struct iotrace_vfs cell[IOTRACE_VFS_CLASSES][2];
 };
 
+/* ---- what is not I/O, with --context ---- */
+
+#define IOTRACE_FINE_BUCKETS 160 /* four to each power of two */
+
+struct iotrace_fine {
+	__u64 count, sum;
+	__u64 buckets[IOTRACE_FINE_BUCKETS];
+};
+
+/* Per CPU, since the start. */
+struct iotrace_context {
+	struct iotrace_fine run_queue_ns; /* from runnable to running */
+	struct iotrace_fine tcp_rtt_us;	  /* smoothed round-trip time, at each segment received */
+	__u64 tcp_retransmits;
+	__u64 page_cache_added; /* folios: what was not cached, and what was read ahead or written anew */
+};
+
 enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_NONE = 0,
 	IOTRACE_CALL_TIMED,    /* its entry begins the VFS layer */

@@ -127,6 +127,13 @@ struct blk_mq_queue_data {
 
 struct irqaction;
 
+struct sock;
+struct sk_buff;
+
+struct tcp_sock {
+	__u32 srtt_us; /* eighths */
+};
+
 struct kernfs_node {
 	__u64 id;
 };

@@ -4,6 +4,7 @@
 #define SYSCALL_BPF_H
 
 #include "filter.bpf.h"
+#include "histogram.bpf.h"
 #include "peek.bpf.h"
 
 /* Set before loading. */
@@ -92,19 +93,6 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 		call->on_file = kind >= IOTRACE_CALL_READ && kind <= IOTRACE_CALL_SYNC &&
 				current_selected(current) && is_on_regular_file(current, regs);
 	return 0;
-}
-
-static __always_inline __u32 log2_of(__u64 value)
-{
-	__u32 result = 0;
-
-#pragma unroll
-	for (int shift = 32; shift; shift >>= 1)
-		if (value >> shift) {
-			value >>= shift;
-			result += shift;
-		}
-	return result;
 }
 
 SEC("tp_btf/sys_exit")

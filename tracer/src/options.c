@@ -33,6 +33,7 @@ static const char HELP[] =
 	"  --keep-files N    delete all but the latest N older ones (default: keep all)\n"
 	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not; costs each system call\n"
+	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
@@ -46,6 +47,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"cgroup", required_argument, NULL, 'c'},     {"pid", required_argument, NULL, 'p'},
 	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
 	{"ring-bytes", required_argument, NULL, 'b'}, /* for the tests: a ring that is soon full */
+	{"context", required_argument, NULL, 'x'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
 	{"rotate-bytes", required_argument, NULL, 'R'}, {"keep-files", required_argument, NULL, 'K'},
@@ -125,6 +127,9 @@ static bool apply(struct options *options, int option, const char *argument)
 	switch (option) {
 	case 'o':
 		options->output = argument;
+		return *argument;
+	case 'x':
+		options->context = argument;
 		return *argument;
 	case 'd':
 		return append(options->devices, &options->device_count, MAX_DEVICES, argument);

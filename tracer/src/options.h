@@ -13,6 +13,7 @@
 
 struct options {
 	const char *output;
+	const char *context; /* NULL = none */
 	const char *devices[MAX_DEVICES];
 	size_t device_count;
 	const char *cgroups[IOTRACE_MAX_CGROUPS];

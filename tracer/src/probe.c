@@ -107,6 +107,16 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
 }
 
+static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
+{
+	bpf_program__set_autoload(skeleton->progs.sched_wakeup, wanted);
+	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, wanted);
+	bpf_program__set_autoload(skeleton->progs.sched_switch, wanted);
+	bpf_program__set_autoload(skeleton->progs.tcp_probe, wanted);
+	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, wanted);
+	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, wanted);
+}
+
 static void configure(struct probe *probe, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = probe->skeleton;
@@ -124,6 +134,7 @@ static void configure(struct probe *probe, const struct options *options)
 	/* Since 6.5; only a safety net for interrupted completions. */
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
+	configure_context(skeleton, options->context);
 	skeleton->rodata->measures_vfs = options->vfs;
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }
@@ -287,20 +298,30 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 	}
 }
 
-void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
+/* The only value of a per-CPU map of u64s, all CPUs together. */
+static void sum_cpus(const struct probe *probe, const struct bpf_map *map, void *sums, size_t bytes)
 {
-	struct iotrace_vfs_table *per_cpu = calloc(probe->cpus, sizeof(*per_cpu));
-	__u64 *sum = (__u64 *)table;
+	__u64 *per_cpu = calloc(probe->cpus, bytes), *sum = sums;
+	size_t numbers = bytes / sizeof(*sum);
 	__u32 zero = 0;
 
 	if (!per_cpu)
 		abort();
-	*table = (struct iotrace_vfs_table){0};
-	if (bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.vfs_tables), &zero, per_cpu) == 0)
-		for (int cpu = 0; cpu < probe->cpus; cpu++)
-			for (size_t i = 0; i < sizeof(*table) / sizeof(*sum); i++)
-				sum[i] += ((__u64 *)&per_cpu[cpu])[i];
+	memset(sums, 0, bytes);
+	if (bpf_map_lookup_elem(bpf_map__fd(map), &zero, per_cpu) == 0)
+		for (size_t i = 0; i < probe->cpus * numbers; i++)
+			sum[i % numbers] += per_cpu[i];
 	free(per_cpu);
+}
+
+void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
+{
+	sum_cpus(probe, probe->skeleton->maps.vfs_tables, table, sizeof(*table));
+}
+
+void probe_context(struct probe *probe, struct iotrace_context *context)
+{
+	sum_cpus(probe, probe->skeleton->maps.contexts, context, sizeof(*context));
 }
 
 unsigned long probe_consume(struct probe *probe, double *fullness)

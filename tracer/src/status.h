@@ -7,6 +7,7 @@
 
 #include "catalog.h"
 #include "clock.h"
+#include "context.h"
 #include "device.h"
 #include "options.h"
 #include "output.h"
@@ -21,6 +22,7 @@ struct trace {
 	struct probe *probe;
 	struct catalog catalog;
 	struct rotation rotation;
+	struct context_file context;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
