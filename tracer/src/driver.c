@@ -137,7 +137,9 @@ static bool is_irq_of(const char *prefix, const char *name)
 {
 	size_t length = strlen(prefix);
 
-	return strncmp(name, prefix, length) == 0 && (prefix[length - 1] == 'q' || !isdigit((unsigned char)name[length]));
+	if (strncmp(name, prefix, length) != 0)
+		return false;
+	return prefix[length - 1] == 'q' || !isdigit((unsigned char)name[length]);
 }
 
 bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS])
@@ -183,7 +185,8 @@ const char *driver_not_visible(enum iotrace_tracing mode)
 	static const char *const WHY[IOTRACE_TRACINGS] = {
 		[IOTRACE_BLOCK] = "no tracepoint, function or interrupt of this driver can be attached to; "
 				  "its time is part of block and device",
-		[IOTRACE_IRQ] = "submission: its time is part of block and device; the driver layer is interrupt to completion",
+		[IOTRACE_IRQ] = "submission: its time is part of block and device; "
+				"the driver layer is interrupt to completion",
 		[IOTRACE_SCSI] = "the host adapter's driver: its time is part of device",
 		[IOTRACE_FENTRY] = "interrupt entry until the driver found the request: its time is part of device",
 	};

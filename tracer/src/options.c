@@ -34,6 +34,7 @@ static const char HELP[] =
 	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not; costs each system call\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
+	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
@@ -46,7 +47,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"output", required_argument, NULL, 'o'},     {"device", required_argument, NULL, 'd'},
 	{"cgroup", required_argument, NULL, 'c'},     {"pid", required_argument, NULL, 'p'},
 	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
-	{"ring-bytes", required_argument, NULL, 'b'}, /* for the tests: a ring that is soon full */
+	{"ring-bytes", required_argument, NULL, 'b'},
 	{"context", required_argument, NULL, 'x'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
@@ -174,7 +175,12 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	int option, index;
 
-	*options = (struct options){.ready_fd = -1, .ring_bytes = DEFAULT_RING_BYTES, .sample_every = 1, .min_free_bytes = -1};
+	*options = (struct options){
+		.ready_fd = -1,
+		.ring_bytes = DEFAULT_RING_BYTES,
+		.sample_every = 1,
+		.min_free_bytes = -1,
+	};
 	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, &index)) != -1) {
 		if (option == '?')
 			return EXIT_USAGE; /* getopt has said what is wrong */

@@ -64,7 +64,7 @@ static const char *explain(int error)
 {
 	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
 		return "this kernel has no BTF (/sys/kernel/btf/vmlinux)";
-	if (error == -EPERM || error == -EACCES)
+	if (error == -EPERM) /* the verifier says EACCES */
 		return "not permitted to load BPF programs (needs root, or CAP_BPF and CAP_PERFMON)";
 	return last_warning[0] ? last_warning : strerror(-error);
 }

@@ -185,8 +185,8 @@ static void write_histogram(FILE *file, const char *name, const struct iotrace_v
 {
 	bool first = true;
 
-	fprintf(file, "\"%s\": {\"calls\": %llu, \"sum_ns\": %llu, \"log2_ns\": {", name, (unsigned long long)vfs->calls,
-		(unsigned long long)vfs->sum_ns);
+	fprintf(file, "\"%s\": {\"calls\": %llu, \"sum_ns\": %llu, \"log2_ns\": {", name,
+		(unsigned long long)vfs->calls, (unsigned long long)vfs->sum_ns);
 	for (int i = 0; i < IOTRACE_VFS_BUCKETS; i++) {
 		if (!vfs->buckets[i])
 			continue;

@@ -84,7 +84,9 @@ def test_page_cache_and_tcp(mounted: Path, disk: str, tmp_path: Path) -> None:
                     client.recv(1)
         assert trace.stop() == 0
     lines = lines_of(path)
-    assert sum(int(line["page_cache_folios_added"]) for line in lines) >= (8 << 20) // 4096 // 16  # large folios count once
+    assert (
+        sum(int(line["page_cache_folios_added"]) for line in lines) >= (8 << 20) // 4096 // 16
+    )  # large folios count once
     assert sum(int(line["tcp_rtt_samples"]) for line in lines) >= 500
     assert all(int(line["dirty_pages"]) >= 0 for line in lines)
 
