@@ -71,8 +71,11 @@ def test_comm_filter(disk: str, tmp_path: Path) -> None:
             subprocess.run(["blockdev", "--flushbufs", f"/dev/{disk}"], check=True)
         assert trace.stop() == 0
     assert {r.comm for r in trace.records()} == {b"dd"}
-    assert sum(r.size_bytes for r in trace.records()) == int(Path(f"/sys/block/{disk}/size").read_text()) * 512
-    assert trace.device(disk)["excluded"]["filtered"] > 0
+    excluded = trace.device(disk)["excluded"]
+    whole_disk = int(Path(f"/sys/block/{disk}/size").read_text()) * 512
+    read = sum(r.size_bytes for r in trace.records())
+    assert read == whole_disk or (read < whole_disk and excluded["completion_not_seen"])
+    assert excluded["filtered"] > 0
     assert_closed(trace, disk)
 
 
