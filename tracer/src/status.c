@@ -7,12 +7,14 @@
 #include <sys/utsname.h>
 
 #include "json.h"
+#include "kernel_types.h"
 
-#define TRACER_VERSION "0.1.0"
+#define TRACER_VERSION "0.2.0"
 
 static const char *const EXCLUDED_NAMES[IOTRACE_EX_COUNT] = {
 	[IOTRACE_EX_IN_FLIGHT_AT_START] = "in_flight_at_start",
 	[IOTRACE_EX_FILTERED] = "filtered",
+	[IOTRACE_EX_SAMPLED_OUT] = "sampled_out",
 	[IOTRACE_EX_PASSTHROUGH] = "passthrough",
 	[IOTRACE_EX_UNTRACKED] = "untracked",
 	[IOTRACE_EX_COMPLETION_NOT_SEEN] = "completion_not_seen",
@@ -47,7 +49,14 @@ static void write_filters(FILE *file, const struct trace *trace)
 	fputs(", \"pids\": [", file);
 	for (size_t i = 0; i < options->pid_count; i++)
 		fprintf(file, "%s%d", i ? ", " : "", options->pids[i]);
-	fputs("]},\n", file);
+	fputs("], ", file);
+	write_strings(file, "comms", options->comms, options->comm_count);
+	fputs(", \"modes\": [", file);
+	for (int i = 0, any = 0; i < 4; i++)
+		if (options->modes & 1U << i)
+			fprintf(file, "%s\"%c\"", any++ ? ", " : "", "RWDF"[i]);
+	fprintf(file, "], \"min_latency_us\": %ld, \"sample_every\": %u},\n", options->min_latency_us,
+		options->sample_every);
 }
 
 static void write_diskstats(FILE *file, const char *name, const struct diskstats *stats, bool known)
@@ -75,6 +84,16 @@ static void write_excluded(FILE *file, const struct device *device, const struct
 	fputs("},\n", file);
 }
 
+static void write_driver(FILE *file, const char *name, bool applies, enum iotrace_tracing mode)
+{
+	fprintf(file, "     \"%s\": {", name);
+	if (applies && driver_not_visible(mode)) {
+		fputs("\"driver\": ", file);
+		json_string(file, driver_not_visible(mode));
+	}
+	fputs("},\n", file);
+}
+
 static void write_device(FILE *file, const struct trace *trace, const struct device *device,
 			 const struct iotrace_counters *counters)
 {
@@ -82,12 +101,12 @@ static void write_device(FILE *file, const struct trace *trace, const struct dev
 
 	fputs("    {\"device\": ", file);
 	json_string(file, device->name);
-	fprintf(file, ", \"major\": %u, \"minor\": %u, \"tracing_mode\": \"block\",\n", device_major(device->id),
-		device_minor(device->id));
-	fputs("     \"layers_missing\": {\"driver\": ", file);
-	json_string(file, probe_missing_driver_layer());
-	fprintf(file, "},\n     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
-		(unsigned long long)counters->completions, (unsigned long long)(counters->emitted - device->lost),
+	fprintf(file, ", \"major\": %u, \"minor\": %u, \"tracing_mode\": \"%s\",\n", device_major(device->id),
+		device_minor(device->id), driver_mode_name(device->tracing));
+	write_driver(file, "layers_missing", device->tracing == IOTRACE_BLOCK, device->tracing);
+	write_driver(file, "layers_partial", device->tracing != IOTRACE_BLOCK, device->tracing);
+	fprintf(file, "     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
+		(unsigned long long)counters->completions, (unsigned long long)(device->emitted - device->lost),
 		(unsigned long long)(counters->dropped + device->lost));
 	write_excluded(file, device, counters);
 	write_diskstats(file, "diskstats_before", &device->before, true);
@@ -111,6 +130,7 @@ static bool is_worth_listing(const struct device *device, const struct iotrace_c
 static void write_devices(FILE *file, const struct trace *trace)
 {
 	struct iotrace_counters total = {0}, counters;
+	unsigned long long emitted = 0;
 	bool first = true;
 
 	fputs("  \"devices\": [", file);
@@ -124,12 +144,12 @@ static void write_devices(FILE *file, const struct trace *trace)
 		first = false;
 		write_device(file, trace, device, &counters);
 		total.completions += counters.completions;
-		total.emitted += counters.emitted - device->lost;
+		emitted += device->emitted - device->lost;
 		total.dropped += counters.dropped + device->lost;
 	}
 	fputs("],\n", file);
 	fprintf(file, "  \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu\n",
-		(unsigned long long)total.completions, (unsigned long long)total.emitted,
+		(unsigned long long)total.completions, emitted,
 		(unsigned long long)total.dropped);
 }
 
@@ -159,6 +179,60 @@ static void write_programs(FILE *file, struct probe *probe)
 	list = (struct program_list){.file = file, .first = true, .with_misses = true};
 	probe_programs(probe, write_program, &list);
 	fputs("},\n", file);
+}
+
+static void write_histogram(FILE *file, const char *name, const struct iotrace_vfs *vfs)
+{
+	bool first = true;
+
+	fprintf(file, "\"%s\": {\"calls\": %llu, \"sum_ns\": %llu, \"log2_ns\": {", name,
+		(unsigned long long)vfs->calls, (unsigned long long)vfs->sum_ns);
+	for (int i = 0; i < IOTRACE_VFS_BUCKETS; i++) {
+		if (!vfs->buckets[i])
+			continue;
+		fprintf(file, "%s\"%d\": %llu", first ? "" : ", ", i, (unsigned long long)vfs->buckets[i]);
+		first = false;
+	}
+	fputs("}}", file);
+}
+
+static void write_vfs(FILE *file, const struct trace *trace)
+{
+	static const char *const NAMES[IOTRACE_VFS_CLASSES] = {"read", "write", "sync"};
+	struct iotrace_vfs_table table;
+
+	if (!trace->options.vfs)
+		return;
+	probe_vfs(trace->probe, &table);
+	fputs("  \"vfs\": {", file);
+	for (int i = 0; i < IOTRACE_VFS_CLASSES; i++) {
+		__u64 cached = table.cell[i][1].calls, all = cached + table.cell[i][0].calls;
+
+		fprintf(file, "%s\n    \"%s\": {\"hit_ratio\": ", i ? "," : "", NAMES[i]);
+		if (all)
+			fprintf(file, "%.6f, ", (double)cached / all);
+		else
+			fputs("null, ", file);
+		write_histogram(file, "cached", &table.cell[i][1]);
+		fputs(", ", file);
+		write_histogram(file, "with_io", &table.cell[i][0]);
+		fputc('}', file);
+	}
+	fputs("},\n", file);
+}
+
+static void write_limits(FILE *file, const struct trace *trace)
+{
+	const char *limits[2];
+	size_t count = 0;
+
+	if (!kernel_shows_addresses())
+		limits[count++] = "the files of O_DIRECT requests are not known: /proc/kallsyms hides addresses (CAP_SYSLOG)";
+	if (!trace->support.modules)
+		limits[count++] = "no driver layer where the driver is a module: its types are hidden (CAP_SYS_ADMIN)";
+	fputs("  ", file);
+	write_strings(file, "limits", limits, count);
+	fputs(",\n", file);
 }
 
 static void write_instant(FILE *file, const struct trace *trace, const char *name, long long mono_ns)
@@ -191,7 +265,12 @@ bool status_write(struct trace *trace)
 	write_instant(file, trace, "started", trace->started_mono_ns);
 	write_instant(file, trace, "stopped", trace->stopped_mono_ns);
 	write_filters(file, trace);
+	write_limits(file, trace);
+	write_vfs(file, trace);
 	write_programs(file, trace->probe);
+	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
+		trace->rotation.files, trace->rotation.deleted, trace->rotation.deleted_records);
+	fprintf(file, "  \"names_dropped\": %llu,\n", probe_names_dropped(trace->probe));
 	write_devices(file, trace);
 	fputs("}\n", file);
 	fclose(file);
@@ -201,21 +280,31 @@ bool status_write(struct trace *trace)
 	return ok;
 }
 
-void status_print_check(const char *why_not)
+static bool any_driver_layer(const struct devices *devices)
 {
+	for (size_t i = 0; i < devices->count; i++)
+		if (devices->list[i].tracing != IOTRACE_BLOCK)
+			return true;
+	return false;
+}
+
+void status_print_check(const struct devices *devices, const char *why_not)
+{
+	static const char *const LAYERS[] = {"vfs", "block", "device", "driver"};
+	int visible = why_not ? 0 : any_driver_layer(devices) ? 4 : 3;
+
 	printf("{\"can_trace\": %s, \"reason\": ", why_not ? "false" : "true");
 	json_string(stdout, why_not ? why_not : "");
-	fputs(why_not ? ", \"layers\": [], \"layers_missing\": {" :
-			", \"layers\": [\"vfs\", \"block\", \"device\"], \"layers_missing\": {",
-	      stdout);
-	for (int i = 0; why_not && i < 3; i++) {
-		static const char *const LAYERS[] = {"vfs", "block", "device"};
-
-		printf("\"%s\": ", LAYERS[i]);
-		json_string(stdout, why_not);
-		fputs(", ", stdout);
+	printf(", ");
+	write_strings(stdout, "layers", LAYERS, visible);
+	printf(", \"layers_missing\": {");
+	for (int i = visible; i < 4; i++) {
+		printf("%s\"%s\": ", i > visible ? ", " : "", LAYERS[i]);
+		json_string(stdout, why_not ? why_not : driver_not_visible(IOTRACE_BLOCK));
 	}
-	fputs("\"driver\": ", stdout);
-	json_string(stdout, why_not ? why_not : probe_missing_driver_layer());
-	fputs("}}\n", stdout);
+	printf("}, \"tracing_modes\": {");
+	for (size_t i = 0; !why_not && i < devices->count; i++)
+		printf("%s\"%s\": \"%s\"", i ? ", " : "", devices->list[i].name,
+		       driver_mode_name(devices->list[i].tracing));
+	printf("}}\n");
 }

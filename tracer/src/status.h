@@ -5,17 +5,24 @@
 
 #include <stdbool.h>
 
+#include "catalog.h"
 #include "clock.h"
+#include "context.h"
 #include "device.h"
 #include "options.h"
 #include "output.h"
 #include "probe.h"
+#include "rotation.h"
 
 struct trace {
 	struct options options;
 	struct devices devices;
 	size_t devices_at_start;
+	struct driver_support support;
 	struct probe *probe;
+	struct catalog catalog;
+	struct rotation rotation;
+	struct context_file context;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
@@ -26,6 +33,6 @@ struct trace {
 bool status_write(struct trace *trace);
 
 /* The answer of --check. */
-void status_print_check(const char *why_not);
+void status_print_check(const struct devices *devices, const char *why_not);
 
 #endif
