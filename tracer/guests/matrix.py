@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tracer.guests.guest import GuestError, check, choose_accelerator, run_guest
+from tracer.guests.command import run
+from tracer.guests.guest import TCG, GuestError, check, choose_accelerator, run_guest
 from tracer.guests.judge import judge
 from tracer.guests.kernels import KERNELS, Bootable, prepare
 from tracer.guests.layout import DISKS
@@ -18,7 +19,9 @@ from tracer.guests.workloads import WORKLOADS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUEST_TIMEOUT_S = 600
-TRACER_TESTS = "tracer/tests"
+# Emulation runs the guest's CPUs in turn. One may stand still for milliseconds between the tracepoint of a completion
+# and the kernel's own count of it, longer than the tracer waits for the two to agree under load.
+NOT_WHEN_EMULATED = ("tracer/tests/test_trace.py::test_counts_agree_when_switched_under_load",)
 
 
 @dataclass
@@ -37,14 +40,15 @@ class GuestResult:
         return [self.error] if self.error else judge(self.series, workload, disk, self.out / "workloads")
 
 
-def _job(with_tests: bool) -> str:
+def _job(accelerator: str, with_tests: bool) -> str:
     """The tracer's own tests run after the workloads; what they say is read from their XML."""
+    deselected = " ".join(f"--deselect={test}" for test in NOT_WHEN_EMULATED if accelerator == TCG)
     python = shlex.quote(sys.executable)
     lines = [f"cd {shlex.quote(str(REPOSITORY))}", f"{python} -m tracer.guests.workloads /out/workloads || exit 1"]
     if with_tests:
         lines.append(
-            f"{python} -m pytest -q -m bpf -p no:cacheprovider --color=no --junitxml=/out/tests.xml {TRACER_TESTS}\n"
-            "[ $? -le 1 ]"
+            f"{python} -m pytest -q -m bpf -p no:cacheprovider --color=no --junitxml=/out/tests.xml {deselected} "
+            "tracer/tests\n[ $? -le 1 ]"
         )
     return "\n".join(lines) + "\n"
 
@@ -63,7 +67,7 @@ def _read_tests(path: Path) -> tuple[int, list[str]]:
 def _run_one(series: str, bootable: Bootable, accelerator: str, out: Path, with_tests: bool) -> GuestResult:
     result = GuestResult(series, bootable.release, out)
     try:
-        result.seconds = run_guest(bootable, accelerator, _job(with_tests), out, GUEST_TIMEOUT_S)
+        result.seconds = run_guest(bootable, accelerator, _job(accelerator, with_tests), out, GUEST_TIMEOUT_S)
         if with_tests:
             result.tests_run, result.test_failures = _read_tests(out / "tests.xml")
     except (GuestError, OSError, ElementTree.ParseError) as error:
@@ -74,6 +78,7 @@ def _run_one(series: str, bootable: Bootable, accelerator: str, out: Path, with_
 def run_guests(out: Path, kernels: Sequence[str] = tuple(KERNELS), *, with_tests: bool = True) -> list[GuestResult]:
     """Runs the guests side by side, results below `out`. May raise UnavailableError."""
     check()
+    run("make", "-s", "-C", REPOSITORY / "tracer")
     bootable = {series: prepare(KERNELS[series]) for series in kernels}
     accelerator = choose_accelerator(next(iter(bootable.values())))
     with ThreadPoolExecutor(len(bootable)) as pool:
