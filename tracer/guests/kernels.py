@@ -91,8 +91,8 @@ def _uri_labelled_debian(options: list[str]) -> str:
     return uris[0] if uris else ""
 
 
-def _fetch(kernel: Kernel, folder: Path) -> tuple[str, Path]:
-    """Downloads the newest kernel of the series; returns its release and its package, checked by apt."""
+def _apt(kernel: Kernel, folder: Path) -> Apt:
+    """apt with fresh lists of the kernel's suite and of nothing else."""
     sources = folder / "sources"
     sources.mkdir()
     signed_by = f"Signed-By: {KEYRING}\n" if KEYRING.exists() else ""
@@ -101,15 +101,24 @@ def _fetch(kernel: Kernel, folder: Path) -> tuple[str, Path]:
     )
     apt = Apt(folder, sources)
     apt.get("update")
-    package = apt.field("linux-image-amd64", "Depends").split()[0]
-    release = package.removeprefix("linux-image-")
-    if not release.startswith(f"{kernel.series}."):
+    return apt
+
+
+def _newest(apt: Apt, kernel: Kernel, kind: str) -> str:
+    """`linux-image-6.1.0-50-amd64`, when `kind` is linux-image."""
+    package = apt.field(f"{kind}-amd64", "Depends").split()[0]
+    if not package.startswith(f"{kind}-{kernel.series}."):
         raise UnavailableError(f"{kernel.suite} now has {package}, not a kernel {kernel.series}")
+    return package
+
+
+def _download(apt: Apt, package: str) -> Path:
+    """The package, checked by apt and, once written, by us."""
     apt.get("download", package)
-    (deb,) = folder.glob("*.deb")
+    (deb,) = apt.folder.glob(f"{package}_*.deb")
     if _sha256(deb) != apt.field(package, "SHA256"):
         raise UnavailableError(f"{deb.name}: its checksum is not the one of the archive's index")
-    return release, deb
+    return deb
 
 
 def _sha256(path: Path) -> str:
@@ -119,7 +128,9 @@ def _sha256(path: Path) -> str:
 
 def _make(kernel: Kernel, scratch: Path) -> None:
     """Fills the folder `bootable` in `scratch`."""
-    release, deb = _fetch(kernel, scratch)
+    apt = _apt(kernel, scratch)
+    package = _newest(apt, kernel, "linux-image")
+    release, deb = package.removeprefix("linux-image-"), _download(apt, package)
     tree, made = scratch / "tree", scratch / "bootable"
     made.mkdir()
     run("dpkg-deb", "-x", deb, tree)
@@ -159,3 +170,26 @@ def prepare(kernel: Kernel, *, renew: bool = False) -> Bootable:
     if not made:
         raise UnavailableError(f"{folder}: damaged as soon as it was written; is the disk full?")
     return made
+
+
+def prepare_headers(kernel: Kernel) -> Path:
+    """Returns a folder with the kernel's headers, as one tree; fetches them once. May raise UnavailableError."""
+    folder = CACHE / f"{kernel.series}-headers"
+    if folder.exists():
+        return folder
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{kernel.series}-headers.new-") as scratch:
+        apt = _apt(kernel, Path(scratch))
+        package = _newest(apt, kernel, "linux-headers")
+        tree = Path(scratch) / "tree"
+        for part in (f"{package.removesuffix('amd64')}common", package):
+            run("dpkg-deb", "-x", _download(apt, part), tree)
+            # What is common to all architectures, then what this one adds.
+            shutil.copytree(
+                tree / "usr/src" / part,
+                Path(scratch) / "whole",
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("scripts", "tools"),  # links into a package of programs to build with
+            )
+        (Path(scratch) / "whole").rename(folder)
+    return folder
