@@ -65,7 +65,7 @@ def _cycle(tracer: Path, output: Path, device: Path, how: signal.Signals) -> Bpf
     """Returns what it had loaded."""
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb") as ready:
-        command = [tracer, "--output", output, "--device", device, "--ready-fd", str(write_end)]
+        command = [str(tracer), "--output", str(output), "--device", str(device), "--ready-fd", str(write_end)]
         process = subprocess.Popen(command, pass_fds=[write_end])
         os.close(write_end)
         try:
@@ -74,7 +74,7 @@ def _cycle(tracer: Path, output: Path, device: Path, how: signal.Signals) -> Bpf
             objects = BpfObjects.of(process.pid)
             with device.open("rb", buffering=0) as disk:
                 for block in range(READS):
-                    os.posix_fadvise(disk.fileno(), block << 20, 4096, os.POSIX_FADV_DONTNEED)
+                    os.posix_fadvise(disk.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                     disk.seek(block << 20)
                     disk.read(4096)
             process.send_signal(how)
@@ -104,7 +104,7 @@ def run(tracer: Path, count: int) -> Result:
     programs: frozenset[int] = frozenset()
     maps: frozenset[int] = frozenset()
     memory_bytes = 0
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="strata-cycles-") as folder:  # noqa: S108
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="strata-cycles-") as folder:
         file = Path(folder) / "disk"
         with file.open("wb") as disk:
             disk.truncate(DISK_BYTES)
