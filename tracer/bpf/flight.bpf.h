@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What is known about bios and requests under way, and the counters of the devices. */
+/* What is known about bios and requests under way. */
 #ifndef FLIGHT_BPF_H
 #define FLIGHT_BPF_H
 
-#include "kernel.h"
-#include "iotrace.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-
-/* Set before loading. */
-const volatile bool filter_devices;
-
-/* Set while running. */
-volatile __u32 switched_on = 0;
-volatile __u64 switched_on_ns = 0;
-
-/* ---- flights ---- */
+#include "device.bpf.h"
 
 /*
  * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
@@ -99,14 +83,12 @@ static __always_inline void flight_clear(struct iotrace_flight *flight, __u64 no
 /* Who and when, from the flight of a bio to that of a request or of another bio. */
 static __always_inline void flight_inherit(struct iotrace_flight *to, const struct iotrace_flight *from)
 {
-	to->enter_ns = from->enter_ns;
-	to->queue_ns = from->queue_ns;
-	to->cgroup_id = from->cgroup_id;
-	to->inode = from->inode;
-	to->pid_tgid = from->pid_tgid;
-	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
-	to->origin = from->origin;
-	to->flags = from->flags;
+	to->event.enter_ns = from->event.enter_ns;
+	to->event.queue_ns = from->event.queue_ns;
+	to->event.task = from->event.task;
+	to->event.file = from->event.file;
+	to->event.origin = from->event.origin;
+	to->event.flags = from->event.flags;
 }
 
 /* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
@@ -118,61 +100,33 @@ static __always_inline __u64 address_of(void *ctx)
 	return address;
 }
 
-/* ---- devices and their counters ---- */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, struct iotrace_counters);
-} devices SEC(".maps");
-
-/* Counters are per CPU, but an interrupt may come between reading and writing one. */
-static __always_inline void count(__u64 *counter)
-{
-	__sync_fetch_and_add(counter, 1);
-}
-
-static __always_inline __u32 device_of(struct gendisk *disk)
-{
-	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
-}
-
-/* NULL: not a device to trace. Without a filter, a new device begins to count when it is first seen. */
-static __always_inline struct iotrace_counters *counters_of(__u32 device)
-{
-	struct iotrace_counters *counters = bpf_map_lookup_elem(&devices, &device);
-
-	if (counters || filter_devices)
-		return counters;
-	struct iotrace_counters zero = {};
-	bpf_map_update_elem(&devices, &device, &zero, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&devices, &device);
-}
-
-static __always_inline struct iotrace_counters *counters_of_request(struct request *rq, __u32 *device)
-{
-	struct gendisk *disk = rq->q->disk;
-
-	if (!disk) /* a bare controller queue */
-		return NULL;
-	*device = device_of(disk);
-	return counters_of(*device);
-}
-
 /*
  * The address is used again, so what was there before is over. If diskstats has counted it, and we have
  * not, then its completion has escaped us. It happens: see docs/tracer.md.
  */
 static __always_inline void count_unseen(struct iotrace_flight *old)
 {
-	struct iotrace_counters *counters;
+	struct iotrace_counters *of_device;
 
-	if (!old->touched_ns || (old->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+	if (!old->touched_ns || (old->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
 		return;
-	counters = counters_of(old->device);
-	if (counters)
-		count(&counters->excluded[IOTRACE_EX_COMPLETION_NOT_SEEN]);
+	of_device = counters_of(old->event.device);
+	if (of_device)
+		count(&of_device->excluded[IOTRACE_EX_COMPLETION_NOT_SEEN]);
+}
+
+/* The flight of this very request: cleared when it still tells of an older one at the same address. */
+static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
+{
+	struct iotrace_flight *flight = flight_claim(key);
+
+	if (!flight)
+		return NULL;
+	if (flight->generation == rq->start_time_ns && !(flight->event.flags & FLIGHT_DONE) && flight->touched_ns)
+		return flight;
+	count_unseen(flight);
+	flight_clear(flight, now, rq->start_time_ns);
+	return flight;
 }
 
 #endif

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Follows every request from the system call to its completion and hands one record to user space.
+ * Follows every request from the system call to its completion and hands one event to user space.
  *
- *   sys_enter ........ remember when the task entered a read, write or sync call
- *   block_bio_queue .. a bio enters the block layer: who, when, which file     -> flight of the bio
- *   block_split ...... the split-off part inherits its parent's flight
- *   block_rq_insert .. the request enters the I/O scheduler
- *   block_rq_issue ... the driver gets it: bios' flights become the request's -> flight of the request
- *   block_rq_requeue . the driver gives it back
- *   block_rq_complete  the record is written, and counted
- *   block_io_done .... safety net, see there
+ *   sys_enter ............ remember when the task entered a read, write or sync call
+ *   writeback_dirty_folio  remember who dirtied a page of the file
+ *   block_bio_queue ...... a bio enters the block layer: who, when, which file     -> flight of the bio
+ *   block_split .......... the split-off part inherits its parent's flight
+ *   block_rq_insert ...... the request enters the I/O scheduler (only when asked for)
+ *   block_rq_issue ....... the driver gets it: bios' flights become the request's -> flight of the request
+ *   block_rq_requeue ..... the driver gives it back
+ *   block_rq_complete .... the event is written, and counted
+ *   block_io_done ........ safety net, see there
+ *   driver.bpf.h ......... what can be seen of the driver between issue and completion
  */
-#include "record.bpf.h"
+#include "log.bpf.h"
 #include "owner.bpf.h"
+#include "driver.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* ---- system calls ---- */
+/* ---- tasks ---- */
 
 const volatile __u8 call_of[IOTRACE_SYSCALLS]; /* set before loading */
 
@@ -35,20 +38,16 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	if (!call)
 		return 0;
 	call->enter_ns = bpf_ktime_get_ns();
+	call->number = number;
 	call->kind = kind;
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(sys_exit)
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
-	struct call *call;
-
-	if (!switched_on)
-		return 0;
-	call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
-	if (call)
-		call->kind = IOTRACE_CALL_NONE;
+	if (switched_on && mapping)
+		dirtier_note(mapping->host, bpf_get_current_task_btf());
 	return 0;
 }
 
@@ -61,7 +60,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	struct iotrace_flight *flight;
 	__u64 now;
 
-	if (!switched_on || !counters_of(device))
+	if (!switched_on || !is_traced(device))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_claim(address_of(ctx));
@@ -69,12 +68,12 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 		return 0;
 	count_unseen(flight);
 	flight_clear(flight, now, 0);
-	flight->queue_ns = now;
-	flight->device = device;
+	flight->event.queue_ns = now;
+	flight->event.device = device;
 	flight_own(flight, bio);
 	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
-	if (flight->flags & FLIGHT_PREFLUSH && !bio->bi_iter.bi_size)
-		flight->flags |= FLIGHT_COUNTED;
+	if (flight->event.flags & IOTRACE_PREFLUSH && !bio->bi_iter.bi_size)
+		flight->event.flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -120,13 +119,14 @@ struct {
  */
 static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_flight *flight)
 {
-	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
 	struct flush *flush;
+	__u64 queue;
 
-	if (!(flight->flags & FLIGHT_PREFLUSH) || !flight->queue_ns)
+	if (!(flight->event.flags & IOTRACE_PREFLUSH) || !flight->event.queue_ns)
 		return 0;
+	queue = (__u64)rq->mq_hctx;
 	flush = bpf_map_lookup_elem(&flushes, &queue);
-	if (!flush || flush->issue_ns < flight->queue_ns)
+	if (!flush || flush->issue_ns < flight->event.queue_ns)
 		return 0;
 	return flush->issue_ns;
 }
@@ -149,11 +149,11 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 	gathering->bios++;
 	flight = flight_find((__u64)bio);
 	if (flight) {
-		bool selected = flight->flags & FLIGHT_SELECTED;
-		bool owner_selected = owner->flags & FLIGHT_SELECTED;
+		bool selected = flight->event.flags & FLIGHT_SELECTED;
+		bool owner_selected = owner->event.flags & FLIGHT_SELECTED;
 
-		better = selected == owner_selected ? flight->queue_ns < owner->queue_ns : selected;
-		if (!owner->queue_ns || better)
+		better = selected == owner_selected ? flight->event.queue_ns < owner->event.queue_ns : selected;
+		if (!owner->event.queue_ns || better)
 			flight_inherit(owner, flight);
 		flight_free(flight);
 	}
@@ -166,15 +166,17 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 /* Moves what is known about the request's bios to the flight of the request. */
 static __always_inline void gather(struct iotrace_flight *flight, struct request *rq)
 {
-	struct bio *first = BPF_CORE_READ(rq, bio);
-	struct gathering gathering = {.bio = (__u64)first};
+	struct gathering gathering = {};
 	struct iotrace_flight *only;
+	struct bio *first = rq->bio;
 
 	if (!first)
 		return;
-	if (!BPF_CORE_READ(first, bi_next)) {
-		flight->bios = 1;
-		only = flight_find((__u64)first);
+	gathering.bio = as_number(&flight->event.seen_ns, first);
+	flight->event.seen_ns = 0;
+	if (!first->bi_next) {
+		flight->event.bios = 1;
+		only = flight_find(gathering.bio);
 		if (!only)
 			return;
 		flight_inherit(flight, only);
@@ -182,37 +184,22 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 		return;
 	}
 	bpf_loop(MAX_BIOS, gather_bio, &gathering, 0);
-	flight->bios = gathering.bios;
+	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
-}
-
-/* The flight of this very request: cleared when it still tells of an older one at the same address. */
-static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
-{
-	struct iotrace_flight *flight = flight_claim(key);
-
-	if (!flight)
-		return NULL;
-	if (flight->generation == rq->start_time_ns && !(flight->flags & FLIGHT_DONE) && flight->touched_ns)
-		return flight;
-	count_unseen(flight);
-	flight_clear(flight, now, rq->start_time_ns);
-	return flight;
 }
 
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(block_rq_insert, struct request *rq)
 {
 	struct iotrace_flight *flight;
-	__u32 device;
 	__u64 now;
 
-	if (!switched_on || !counters_of_request(rq, &device))
+	if (!switched_on || !is_traced(device_of_request(rq)))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_of_request(rq, address_of(ctx), now);
-	if (flight && !flight->insert_ns)
-		flight->insert_ns = now;
+	if (flight && !flight->event.insert_ns)
+		flight->event.insert_ns = now;
 	return 0;
 }
 
@@ -221,12 +208,13 @@ static __always_inline void first_issue(struct iotrace_flight *flight, struct re
 	__u64 flushed;
 
 	gather(flight, rq);
-	flight->bytes = rq->__data_len;
-	flight->issue_ns = now;
+	flight->event.size_bytes = rq->__data_len;
+	flight->event.issue_ns = now;
 	flushed = preflush_issued(rq, flight);
 	if (flushed) {
-		flight->issue_ns = flushed;
-		flight->insert_ns = 0;
+		flight->event.issue_ns = flushed;
+		flight->event.flags |= FLIGHT_FLUSHED;
+		flight->event.insert_ns = 0;
 	}
 }
 
@@ -237,17 +225,20 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	__u32 device;
 	__u64 now;
 
-	if (!switched_on || !counters_of_request(rq, &device))
+	if (!switched_on)
+		return 0;
+	device = device_of_request(rq);
+	if (!is_traced(device))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_of_request(rq, address_of(ctx), now);
 	if (!flight)
 		return 0;
-	if (!flight->issue_ns) /* after a requeue it is issued again: the first time counts */
+	if (!flight->event.issue_ns) /* after a requeue it is issued again: the first time counts */
 		first_issue(flight, rq, now);
-	flight->device = device;
+	flight->event.device = device;
 	if (in_diskstats(rq) || is_flush_command(rq))
-		flight->flags |= FLIGHT_COUNTED;
+		flight->event.flags |= FLIGHT_COUNTED;
 	return 0;
 }
 
@@ -261,90 +252,120 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	flight = flight_find(address_of(ctx));
 	if (!flight || flight->generation != rq->start_time_ns)
 		return 0;
-	flight->requeues++;
-	flight->flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
+	flight->event.requeues++;
+	flight->event.flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
 	return 0;
 }
 
 /* ---- completion ---- */
 
-/* Which count a request belongs to, or IOTRACE_EX_COUNT when a record can be made of it. */
-static __always_inline int exclusion(struct request *rq, struct iotrace_flight *flight, __u8 status)
+/* Set before loading. */
+const volatile __u64 min_latency_ns;
+const volatile __u32 modes_wanted = 0xf; /* a bit for each enum iotrace_mode */
+const volatile __u32 sample_every = 1;
+
+static __always_inline bool is_wanted(struct request *rq, struct iotrace_flight *flight, __u64 now)
+{
+	__u64 begin = flight->event.enter_ns ?: flight->event.queue_ns ?: flight->event.issue_ns;
+
+	if (filters_tasks() && !(flight->event.flags & FLIGHT_SELECTED))
+		return false;
+	if (!(modes_wanted & 1U << (mode_of(rq) & 3)))
+		return false;
+	return now - begin >= min_latency_ns;
+}
+
+/* Which count a request belongs to, or IOTRACE_EX_COUNT when a record is to be made of it. */
+static __always_inline int exclusion(struct request *rq, struct iotrace_flight *flight, __u64 now, __u8 status)
 {
 	bool began_before = rq->start_time_ns && rq->start_time_ns < switched_on_ns;
 
 	if (is_flush_command(rq)) {
-		if (!flight->issue_ns)
+		if (!flight->event.issue_ns)
 			return began_before ? IOTRACE_EX_IN_FLIGHT_AT_START : IOTRACE_EX_UNTRACKED;
-	} else if (!flight->queue_ns && (began_before || !flight->issue_ns)) {
+	} else if (!flight->event.queue_ns && (began_before || !flight->event.issue_ns)) {
 		return began_before ? IOTRACE_EX_IN_FLIGHT_AT_START : IOTRACE_EX_UNTRACKED;
-	} else if (!flight->issue_ns && !status && !(flight->flags & (FLIGHT_PREFLUSH | FLIGHT_FUA))) {
+	} else if (!flight->event.issue_ns && !status && !(flight->event.flags & (IOTRACE_PREFLUSH | IOTRACE_FUA))) {
 		return IOTRACE_EX_UNTRACKED;
 	}
-	if ((filter_pids || cgroup_count) && !(flight->flags & FLIGHT_SELECTED))
+	if (!is_wanted(rq, flight, now))
 		return IOTRACE_EX_FILTERED;
+	if (sample_every > 1 && bpf_get_prandom_u32() % sample_every)
+		return IOTRACE_EX_SAMPLED_OUT;
 	return IOTRACE_EX_COUNT;
+}
+
+static __always_inline void record_or_exclude(struct request *rq, struct iotrace_flight *flight,
+					      struct iotrace_counters *of_device, __u32 device, __u64 now,
+					      __u8 status, bool counted)
+{
+	__u64 queue;
+	int why;
+
+	if (is_flush_command(rq) && flight->event.issue_ns) {
+		struct flush flush = {.issue_ns = flight->event.issue_ns};
+
+		queue = (__u64)rq->mq_hctx;
+		bpf_map_update_elem(&flushes, &queue, &flush, BPF_ANY);
+	}
+	if (!flight->event.issue_ns) {
+		gather(flight, rq);
+		flight->event.issue_ns = preflush_issued(rq, flight);
+		flight->event.flags |= FLIGHT_FLUSHED;
+	}
+	mark_irq(flight, device);
+	why = exclusion(rq, flight, now, status);
+	if (why == IOTRACE_EX_COUNT) {
+		emit(of_device, rq, flight, device, now, status);
+		if (!counted)
+			__sync_fetch_and_add(&of_device->excluded[IOTRACE_EX_NOT_IN_DISKSTATS], -1);
+	} else if (counted) {
+		count(&of_device->excluded[why & 7]);
+	}
 }
 
 /*
  * One request is over: the same condition under which blk_account_io_done() and, for flush commands,
  * blk_account_io_flush() count it, so that the sum can be compared with diskstats.
  */
-static __always_inline void finish(struct request *rq, __u64 key, struct iotrace_counters *counters,
-				   __u32 device, __u8 status)
+static __always_inline void finish(struct request *rq, __u64 key, __u32 device, __u8 status)
 {
-	__u32 op = rq->cmd_flags & OP_MASK;
+	struct iotrace_counters *of_device = counters_of(device);
 	bool counted = in_diskstats(rq) || is_flush_command(rq);
+	__u32 op = rq->cmd_flags & OP_MASK;
 	__u64 now = bpf_ktime_get_ns();
+	struct iotrace_flight *flight;
 	__u32 on = switched_on;
-	struct iotrace_flight *flight = flight_of_request(rq, key, now);
-	__u64 queue = (__u64)BPF_CORE_READ(rq, mq_hctx);
-	int why;
 
-	if (!flight || !on || op == OP_DRV_IN || op == OP_DRV_OUT) {
-		if (counted && !on)
-			count(&counters->idle);
-		else if (counted)
-			count(&counters->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
-		goto done;
-	}
-	if (is_flush_command(rq) && flight->issue_ns) {
-		struct flush flush = {.issue_ns = flight->issue_ns};
-
-		bpf_map_update_elem(&flushes, &queue, &flush, BPF_ANY);
-	}
-	if (!flight->issue_ns) {
-		gather(flight, rq);
-		flight->issue_ns = preflush_issued(rq, flight);
-	}
-	why = exclusion(rq, flight, status);
-	if (why == IOTRACE_EX_COUNT) {
-		emit(counters, rq, flight, device, now, status);
-		if (!counted)
-			__sync_fetch_and_add(&counters->excluded[IOTRACE_EX_NOT_IN_DISKSTATS], -1);
-	} else if (counted) {
-		count(&counters->excluded[why & 7]);
-	}
-done:
+	if (!of_device)
+		return;
+	flight = flight_of_request(rq, key, now);
+	if (flight && on && op != OP_DRV_IN && op != OP_DRV_OUT)
+		record_or_exclude(rq, flight, of_device, device, now, status, counted);
+	else if (counted && !on)
+		count(&of_device->idle);
+	else if (counted)
+		count(&of_device->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 	if (flight)
-		flight->flags = FLIGHT_DONE;
+		flight->event.flags = FLIGHT_DONE;
 }
 
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
-	struct iotrace_counters *counters;
-	__u32 device;
+	struct iotrace_flight *flight;
 
 	/* Only the last of several partial completions ends the request. */
 	if (nr_bytes < rq->__data_len)
 		return 0;
 	/* The data of a write between its two flushes: the request completes once more when all is done. */
-	if (in_flush_sequence(rq) && !is_flush_command(rq))
+	if (in_flush_sequence(rq) && !is_flush_command(rq)) {
+		flight = flight_find(address_of(ctx));
+		if (flight)
+			flight->event.flags |= FLIGHT_FLUSHED;
 		return 0;
-	counters = counters_of_request(rq, &device);
-	if (counters)
-		finish(rq, address_of(ctx), counters, device, error);
+	}
+	finish(rq, address_of(ctx), device_of_request(rq), error);
 	return 0;
 }
 
@@ -357,22 +378,18 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 SEC("tp_btf/block_io_done")
 int BPF_PROG(block_io_done, struct request *rq)
 {
-	struct iotrace_counters *counters;
 	struct iotrace_flight *flight;
 	__u64 key;
-	__u32 device;
 
 	if (in_flush_sequence(rq) && !is_flush_command(rq))
 		return 0;
-	counters = counters_of_request(rq, &device);
-	if (!counters)
-		return 0;
 	key = address_of(ctx);
 	flight = flight_find(key);
-	if (!flight || flight->generation != rq->start_time_ns || !(flight->flags & FLIGHT_DONE))
-		finish(rq, key, counters, device, 0);
-	flight = flight_find(key);
-	if (flight && flight->flags & FLIGHT_DONE)
+	if (!flight || flight->generation != rq->start_time_ns || !(flight->event.flags & FLIGHT_DONE)) {
+		finish(rq, key, device_of_request(rq), 0);
+		flight = flight_find(key);
+	}
+	if (flight && flight->event.flags & FLIGHT_DONE)
 		flight_free(flight);
 	return 0;
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * What BPF and user space share: the record of one request, and the counters of one device.
- * The record is also the format of the output file (docs/tracer.md), so any change of it is a new
- * version of that file. All integers are little-endian; times are CLOCK_MONOTONIC nanoseconds.
- */
+/* What BPF and user space share. All times are CLOCK_MONOTONIC nanoseconds; a time of 0 = not seen. */
 #ifndef IOTRACE_H
 #define IOTRACE_H
 
@@ -12,9 +8,9 @@
 #define IOTRACE_COMM_BYTES 16
 #define IOTRACE_SYSCALLS 512 /* system call numbers above this are not looked at */
 #define IOTRACE_MAX_CGROUPS 16
-
-/* A layer, or another value, that was not seen. A real duration never comes near it. */
-#define IOTRACE_EMPTY 0xffffffffffffffffULL
+#define IOTRACE_MAX_COMMS 16
+#define IOTRACE_MAX_CPUS 1024
+#define IOTRACE_IRQS 4096 /* interrupt numbers above this are not looked at */
 
 enum iotrace_mode { /* the group in which the kernel counts the request in diskstats */
 	IOTRACE_READ = 0,
@@ -31,44 +27,21 @@ enum iotrace_origin {
 	IOTRACE_IO_URING = 4,
 };
 
-enum iotrace_flags {
-	IOTRACE_SYNC = 1,  /* somebody waits for it: reads, and writes marked so */
-	IOTRACE_OWNED = 2, /* pid, tid, comm, cgroup_id are known */
-	IOTRACE_FUA = 4,
-	IOTRACE_PREFLUSH = 8, /* the device had to flush before it */
-	IOTRACE_META = 16,    /* file system metadata */
+/* How the time between block layer and completion was split; see docs/tracer.md. */
+enum iotrace_tracing {
+	IOTRACE_BLOCK = 0,  /* no driver layer */
+	IOTRACE_IRQ = 1,    /* driver: interrupt -> completion */
+	IOTRACE_NVME = 2,   /* driver: nvme_setup_cmd -> issue, nvme_sq -> completion */
+	IOTRACE_SCSI = 3,   /* driver: issue -> scsi_dispatch_cmd_start, scsi_dispatch_cmd_done -> completion */
+	IOTRACE_FENTRY = 4, /* driver: queue_rq -> issue, blk_mq_complete_request_remote -> completion */
+	IOTRACE_TRACINGS,
 };
-
-/* offset: field. 112 bytes, no holes. */
-struct iotrace_record {
-	__u64 start_ns;	    /*   0: begin of the first layer that is there */
-	__u64 vfs_ns;	    /*   8: system call entered -> bio queued */
-	__u64 block_ns;	    /*  16: bio queued -> first command issued for it */
-	__u64 driver_ns;    /*  24 */
-	__u64 device_ns;    /*  32: issued -> completed */
-	__u64 scheduler_ns; /*  40: the part of block_ns spent in the I/O scheduler; not a layer */
-	__u64 sector;	    /*  48: first 512-byte sector */
-	__u64 cgroup_id;    /*  56 */
-	__u64 inode;	    /*  64: 0 = unknown */
-	__u32 size_bytes;   /*  72 */
-	__u32 device;	    /*  76: major << 20 | minor */
-	__u32 pid;	    /*  80: process (thread group) */
-	__u32 tid;	    /*  84: thread */
-	char comm[IOTRACE_COMM_BYTES]; /* 88: of the thread */
-	__u8 mode;	    /* 104: enum iotrace_mode */
-	__u8 origin;	    /* 105: enum iotrace_origin */
-	__u8 flags;	    /* 106: enum iotrace_flags */
-	__u8 status;	    /* 107: blk_status_t, 0 = no error */
-	__u16 bios;	    /* 108: bios merged into this request, at least 1; 0 for a bare flush */
-	__u16 requeues;	    /* 110: how often the driver gave it back */
-};
-
-_Static_assert(sizeof(struct iotrace_record) == 112, "the file format has changed");
 
 /* Why a request that the kernel counted gave no record. */
 enum iotrace_excluded {
 	IOTRACE_EX_IN_FLIGHT_AT_START = 0, /* began before the trace was switched on */
-	IOTRACE_EX_FILTERED,		   /* not of the processes or cgroups asked for */
+	IOTRACE_EX_FILTERED,		   /* not what the filters ask for */
+	IOTRACE_EX_SAMPLED_OUT,		   /* passed the filters, but is not in the sample */
 	IOTRACE_EX_PASSTHROUGH,		   /* SCSI or NVMe command from user space */
 	IOTRACE_EX_UNTRACKED,		   /* its way through the block layer was not seen */
 	IOTRACE_EX_COMPLETION_NOT_SEEN,	   /* issued, then gone: no tracepoint fired at its completion */
@@ -79,42 +52,77 @@ enum iotrace_excluded {
 /* Per device and per CPU. While the trace is off, only `idle` moves. */
 struct iotrace_counters {
 	__u64 idle; /* requests counted by the kernel while the trace was off */
-	__u64 completions;
-	__u64 emitted;
+	__u64 completions; /* of which records are to be made: user space gets them, or they are */
 	__u64 dropped;
 	__u64 excluded[IOTRACE_EX_COUNT];
 };
 
-/*
- * What is known about a bio or a request that is under way. User space looks at the flights that are left
- * at the end.
- */
-enum iotrace_flight_flags {
-	FLIGHT_SELECTED = 1, /* the task passes the filters */
-	FLIGHT_DONE = 2,     /* its completion has been dealt with */
-	FLIGHT_PREFLUSH = 4,
-	FLIGHT_FUA = 8,
-	FLIGHT_COUNTED = 16, /* a request that diskstats will count, and the driver has it */
+#define IOTRACE_DEVICE_SLOTS 256
+#define IOTRACE_SLOT_TRIES 8
+
+/* Where the counters of a device are, or the first place to look for it. */
+static inline __u32 iotrace_device_slot(__u32 device)
+{
+	return device * 2654435761U >> 24;
+}
+
+/* ---- requests ---- */
+
+enum iotrace_flags { /* the first byte is part of the records */
+	IOTRACE_SYNC = 1,  /* somebody waits for it: reads, and writes marked so */
+	IOTRACE_OWNED = 2, /* the task is known */
+	IOTRACE_FUA = 4,
+	IOTRACE_PREFLUSH = 8, /* the device had to flush before it */
+	IOTRACE_META = 16,    /* file system metadata */
+	IOTRACE_DIRTIER = 32, /* the task dirtied the page; a kernel thread wrote it */
+
+	FLIGHT_SELECTED = 256, /* the task passes the filters */
+	FLIGHT_DONE = 512,     /* its completion has been dealt with */
+	FLIGHT_COUNTED = 1024, /* a request that diskstats will count, and the driver has it */
+	FLIGHT_FLUSHED = 2048, /* waited for a flush command: one command does not tell its time in the driver */
 };
 
+/* Who caused an I/O. */
+struct iotrace_task {
+	__u64 cgroup_id;
+	__u32 pid; /* process (thread group) */
+	__u32 tid;
+	char comm[IOTRACE_COMM_BYTES];
+};
+
+/* What is known about a bio or a request; two cache lines. */
+struct iotrace_event {
+	__u64 enter_ns;	   /* system call entered */
+	__u64 queue_ns;	   /* bio queued */
+	__u64 insert_ns;   /* I/O scheduler took it */
+	__u64 submit_ns;   /* driver took it */
+	__u64 issue_ns;	   /* block_rq_issue */
+	__u64 dispatch_ns; /* driver gave it to the device */
+	__u64 seen_ns;	   /* driver saw the completion */
+	__u64 done_ns;	   /* block_rq_complete */
+	struct iotrace_task task;
+	__u64 sector;
+	__u32 file; /* number of a file that was told in an iotrace_name; 0 = unknown */
+	__u32 size_bytes;
+	__u32 device; /* major << 20 | minor */
+	__u16 flags;  /* enum iotrace_flags */
+	__u16 bios;
+	__u16 requeues;
+	__u8 origin;  /* enum iotrace_origin */
+	__u8 tracing; /* enum iotrace_tracing */
+	__u8 mode;    /* enum iotrace_mode */
+	__u8 status;  /* blk_status_t, 0 = no error */
+	__u16 padding;
+};
+
+_Static_assert(sizeof(struct iotrace_event) == 128, "an event is two cache lines");
+
+/* A bio or request that is under way. User space looks at those that are left at the end. */
 struct iotrace_flight {
 	__u64 key; /* address of the bio or request, 0 = free */
 	__u64 touched_ns;
 	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
-	__u64 enter_ns;
-	__u64 queue_ns;
-	__u64 insert_ns;
-	__u64 issue_ns;
-	__u64 cgroup_id;
-	__u64 inode;
-	__u64 pid_tgid;
-	char comm[IOTRACE_COMM_BYTES];
-	__u32 bytes;
-	__u32 device;
-	__u16 bios;
-	__u16 requeues;
-	__u8 origin;
-	__u8 flags;
+	struct iotrace_event event;
 };
 
 #define IOTRACE_WAYS 4
@@ -122,6 +130,37 @@ struct iotrace_flight {
 
 struct iotrace_bucket {
 	struct iotrace_flight way[IOTRACE_WAYS];
+};
+
+/* ---- what goes to user space ---- */
+
+/*
+ * The log of one CPU is a ring without a lock: programs of that CPU take a slot by adding to `reserved`, and
+ * add to `committed` when it is filled. They may interrupt each other, so only when both are equal is it
+ * certain that all slots below are whole. User space moves `consumed`.
+ */
+struct iotrace_head {
+	__u64 reserved;
+	__u64 committed;
+	__u64 consumed;
+	__u64 padding[13]; /* CPUs do not share a cache line */
+};
+
+#define IOTRACE_NESTING 8 /* programs that may interrupt each other on a CPU between look and take */
+
+#define IOTRACE_NAME_BYTES 1024 /* of a path */
+#define IOTRACE_NAME_DEPTH 32
+
+/* A file, at the first sight of it under this name. */
+struct iotrace_name {
+	__u64 inode;
+	__u32 generation;
+	__u32 filesystem; /* s_dev: major << 20 | minor */
+	__u32 file;	  /* the number that stands for it */
+	__u16 bytes;
+	__u8 whole; /* the names reach up to the root of the file system */
+	__u8 padding;
+	char names[IOTRACE_NAME_BYTES]; /* from the file up to the root, a zero byte after each */
 };
 
 enum iotrace_call { /* what a system call means to the tracer */

@@ -11,11 +11,37 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct super_block;
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
 
 struct inode {
 	__u16 i_mode;
+	struct super_block *i_sb;
 	unsigned long i_ino;
+	struct hlist_head i_dentry;
+	__u32 i_generation;
+};
+
+struct qstr {
+	__u64 hash_len;
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
 };
 
 struct address_space {
@@ -26,6 +52,8 @@ struct page {
 	struct address_space *mapping;
 	unsigned long compound_head;
 };
+
+struct folio;
 
 struct file {
 	struct inode *f_inode;
@@ -80,16 +108,54 @@ struct request {
 	unsigned int __data_len;
 	__u64 __sector;
 	struct bio *bio;
+	struct request *rq_next;
 	__u64 start_time_ns;
+};
+
+struct blk_mq_queue_data {
+	struct request *rq;
+};
+
+struct irqaction;
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
 };
 
 struct task_struct {
 	unsigned int flags;
+	int pid;
+	int tgid;
+	char comm[16];
+	struct css_set *cgroups;
 };
 
-struct pt_regs;
+struct pt_regs {
+#if defined(__TARGET_ARCH_x86)
+	unsigned long orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	int syscallno;
+#endif
+};
 
 #pragma clang attribute pop
+
+/* The number of the system call that the task is in; -1 in a page fault or an interrupt of user mode. */
+#if defined(__TARGET_ARCH_x86)
+#define SYSCALL_NUMBER(regs) ((long)(regs)->orig_ax)
+#elif defined(__TARGET_ARCH_arm64)
+#define SYSCALL_NUMBER(regs) ((long)(regs)->syscallno)
+#else
+#error "where does this machine keep the number of the system call?"
+#endif
 
 /* Values are relocated too; only the names matter. */
 enum req_flag_bits {
@@ -99,15 +165,11 @@ enum req_flag_bits {
 	__REQ_PREFLUSH = 18,
 };
 
-enum rqf_flags {
-	__RQF_FLUSH_SEQ = 1,
-	__RQF_IO_STAT = 8,
-};
-
 /* Part of the kernel's interface to drivers, the same in all versions. */
 enum {
 	OP_MASK = 0xff,
 	OP_READ = 0,
+	OP_WRITE = 1,
 	OP_FLUSH = 2,
 	OP_DISCARD = 3,
 	OP_DRV_IN = 34,

@@ -3,16 +3,24 @@
 #ifndef OWNER_BPF_H
 #define OWNER_BPF_H
 
+#include "file.bpf.h"
 #include "flight.bpf.h"
 
 /* Set before loading. */
 const volatile bool filter_pids;
 const volatile __u32 cgroup_count;
+const volatile __u32 comm_count;
+const volatile char comms[IOTRACE_MAX_COMMS][IOTRACE_COMM_BYTES]; /* filled up with zeros */
 
 extern const void iomap_dio_bio_end_io __ksym __weak;
+extern const void blkdev_bio_end_io __ksym __weak;
+extern const void blkdev_bio_end_io_async __ksym __weak;
+extern const void blkdev_bio_end_io_simple __ksym __weak;
+extern const void xlog_bio_end_io __ksym __weak;
 
 struct call {
 	__u64 enter_ns;
+	long number;
 	__u32 kind; /* enum iotrace_call */
 };
 
@@ -37,11 +45,40 @@ struct {
 	__type(value, __u32);
 } cgroups SEC(".maps");
 
-static __always_inline bool task_selected(void)
+static __always_inline void task_fill(struct iotrace_task *task, struct task_struct *current)
 {
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	task->pid = current->tgid;
+	task->tid = current->pid;
+	task->cgroup_id = current->cgroups->dfl_cgrp->kn->id;
+	__builtin_memcpy(task->comm, current->comm, sizeof(task->comm));
+}
+
+static __always_inline bool comm_selected(const struct iotrace_task *task)
+{
+	if (!comm_count)
+		return true;
+	for (__u32 i = 0; i < IOTRACE_MAX_COMMS && i < comm_count; i++) {
+		bool same = true;
+
+		for (int c = 0; c < IOTRACE_COMM_BYTES && same; c++) {
+			same = comms[i][c] == task->comm[c];
+			if (!task->comm[c])
+				break;
+		}
+		if (same)
+			return true;
+	}
+	return false;
+}
+
+/* `task` is the current one. */
+static __always_inline bool task_selected(const struct iotrace_task *task)
+{
+	__u32 pid = task->pid;
 
 	if (filter_pids && !bpf_map_lookup_elem(&pids, &pid))
+		return false;
+	if (!comm_selected(task))
 		return false;
 	if (!cgroup_count)
 		return true;
@@ -51,31 +88,129 @@ static __always_inline bool task_selected(void)
 	return false;
 }
 
-/* The file's inode when the page belongs to a page cache; NULL for anonymous memory. */
-static __always_inline struct inode *inode_of_page(struct bio *bio)
+static __always_inline bool filters_tasks(void)
 {
-	struct page *page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
-	unsigned long head = BPF_CORE_READ(page, compound_head);
-	unsigned long mapping;
+	return filter_pids || cgroup_count || comm_count;
+}
 
-	if (head & 1)
-		page = (struct page *)(head - 1);
-	mapping = (unsigned long)BPF_CORE_READ(page, mapping);
+/* ---- who dirtied ---- */
+
+/* The last task that made a page of the file dirty. A stale or torn entry is recognised, never believed. */
+struct dirtier {
+	__u64 inode;
+	__u32 filesystem;
+	__u32 generation;
+	__u32 version; /* odd while it is written */
+	__u32 selected;
+	struct iotrace_task task;
+};
+
+#define DIRTIER_BITS 14
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << DIRTIER_BITS);
+	__type(key, __u32);
+	__type(value, struct dirtier);
+} dirtiers SEC(".maps");
+
+static __always_inline struct dirtier *dirtier_slot(struct inode *inode)
+{
+	__u64 number = PEEK(inode, inode, i_ino);
+	__u32 filesystem = PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
+	__u32 index = mix(number, filesystem) & ((1 << DIRTIER_BITS) - 1);
+
+	return bpf_map_lookup_elem(&dirtiers, &index);
+}
+
+static __always_inline bool dirtier_is_of(const struct dirtier *dirtier, struct inode *inode)
+{
+	return dirtier->inode == PEEK(inode, inode, i_ino) &&
+	       dirtier->generation == PEEK(inode, inode, i_generation) &&
+	       dirtier->filesystem == PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
+}
+
+static __always_inline void dirtier_note(struct inode *inode, struct task_struct *current)
+{
+	struct dirtier *dirtier = dirtier_slot(inode);
+	__u32 version;
+
+	if (!dirtier || (dirtier->task.tid == (__u32)current->pid && dirtier_is_of(dirtier, inode)))
+		return;
+	version = dirtier->version;
+	if (version & 1 || __sync_val_compare_and_swap(&dirtier->version, version, version + 1) != version)
+		return; /* another CPU writes it at this instant: as good as ours */
+	dirtier->inode = PEEK(inode, inode, i_ino);
+	dirtier->generation = PEEK(inode, inode, i_generation);
+	dirtier->filesystem = PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
+	task_fill(&dirtier->task, current);
+	dirtier->selected = task_selected(&dirtier->task);
+	__sync_fetch_and_add(&dirtier->version, 1);
+}
+
+/* A kernel thread writes pages back: the flight is of the task that dirtied them, when that is known. */
+static __always_inline void flight_blame(struct iotrace_flight *flight, struct inode *inode)
+{
+	struct dirtier *dirtier = dirtier_slot(inode);
+	struct iotrace_task writer = flight->event.task;
+	__u32 version, selected;
+
+	if (!dirtier)
+		return;
+	version = __sync_fetch_and_add(&dirtier->version, 0);
+	if (version & 1 || !dirtier_is_of(dirtier, inode))
+		return;
+	flight->event.task = dirtier->task;
+	selected = dirtier->selected;
+	if (__sync_fetch_and_add(&dirtier->version, 0) != version) {
+		flight->event.task = writer;
+		return;
+	}
+	flight->event.flags |= IOTRACE_DIRTIER;
+	flight->event.flags &= ~FLIGHT_SELECTED;
+	if (selected)
+		flight->event.flags |= FLIGHT_SELECTED;
+}
+
+/* ---- the owner of a bio ---- */
+
+/* The file's inode when the page belongs to a page cache; NULL for anonymous memory. */
+static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
+{
+	struct page *page = PEEK(bio_vec, bio->bi_io_vec, bv_page);
+	/* It shares its place with pointers, so the verifier takes it for one. */
+	__u64 head = as_number(cell, (void *)PEEK(page, page, compound_head)), mapping;
+
+	if (!(head & 1))
+		head = as_number(cell, page) + 1;
+	mapping = as_number(cell, PEEK(page, head - 1, mapping));
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return NULL;
-	return BPF_CORE_READ((struct address_space *)mapping, host);
+	return PEEK(address_space, mapping, host);
 }
 
-static __always_inline __u64 number_of(struct inode *inode)
+static __always_inline struct inode *inode_of_direct(struct bio *bio)
 {
-	if (!inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
-		return 0; /* metadata reads and writes go through the device's own inode */
-	return BPF_CORE_READ(inode, i_ino);
+	struct kiocb *iocb = PEEK(iomap_dio, bio->bi_private, iocb);
+
+	return PEEK(file, PEEK(kiocb, iocb, ki_filp), f_inode);
 }
 
-static __always_inline bool is_direct(struct bio *bio)
+#define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
+
+static __always_inline struct inode *inode_of(struct bio *bio, __u64 *cell)
 {
-	return &iomap_dio_bio_end_io && BPF_CORE_READ(bio, bi_end_io) == &iomap_dio_bio_end_io;
+	__u64 end = as_number(cell, bio->bi_end_io);
+
+	if (ENDS_IN(end, iomap_dio_bio_end_io))
+		return inode_of_direct(bio);
+	if ((bio->bi_opf & OP_MASK) >= OP_FLUSH || !bio->bi_iter.bi_size)
+		return NULL;
+	/* Direct I/O on the disk itself: the pages are the program's, which may have mapped a file. */
+	if (ENDS_IN(end, blkdev_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_async) ||
+	    ENDS_IN(end, blkdev_bio_end_io_simple))
+		return NULL;
+	return inode_of_page(bio, cell);
 }
 
 static __always_inline bool is_journal_thread(const char *comm)
@@ -83,51 +218,68 @@ static __always_inline bool is_journal_thread(const char *comm)
 	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
 }
 
-static __always_inline __u8 origin_of(struct iotrace_flight *flight, struct call *call, bool page_cache_write)
+/* The call that the task is in now, not one that it has left. */
+static __always_inline struct call *current_call(struct task_struct *current)
 {
-	unsigned int task_flags = bpf_get_current_task_btf()->flags;
+	struct call *call = bpf_task_storage_get(&calls, current, NULL, 0);
+	struct pt_regs *regs;
 
-	if (task_flags & PF_IO_WORKER)
-		return IOTRACE_IO_URING;
-	if (task_flags & PF_KTHREAD) {
-		if (is_journal_thread(flight->comm))
-			return IOTRACE_JOURNAL;
-		return page_cache_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
+	if (!call)
+		return NULL;
+	regs = (struct pt_regs *)bpf_task_pt_regs(current);
+	return SYSCALL_NUMBER(regs) == call->number ? call : NULL;
+}
+
+static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 end, bool file_write)
+{
+	if (is_journal_thread(flight->event.task.comm) || ENDS_IN(end, xlog_bio_end_io))
+		return IOTRACE_JOURNAL;
+	return file_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
+}
+
+static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, __u64 end)
+{
+	struct call *call;
+
+	if (ENDS_IN(end, xlog_bio_end_io)) {
+		flight->event.origin = IOTRACE_JOURNAL;
+		return;
 	}
-	if (!call || call->kind == IOTRACE_CALL_NONE)
-		return IOTRACE_OTHER;
-	return call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
+	call = current_call(current);
+	if (!call)
+		return;
+	flight->event.origin = call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
+	if (call->kind == IOTRACE_CALL_TIMED)
+		flight->event.enter_ns = call->enter_ns;
 }
 
 static __always_inline void flight_own(struct iotrace_flight *flight, struct bio *bio)
 {
-	struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, 0);
-	__u32 opf = BPF_CORE_READ(bio, bi_opf);
-	__u32 op = opf & OP_MASK;
-	struct inode *inode = NULL;
-	bool buffered = false;
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct inode *inode = inode_of(bio, &flight->generation);
+	__u64 end = as_number(&flight->generation, bio->bi_end_io);
+	__u32 opf = bio->bi_opf;
 
-	bpf_get_current_comm(flight->comm, sizeof(flight->comm));
-	flight->pid_tgid = bpf_get_current_pid_tgid();
-	flight->cgroup_id = bpf_get_current_cgroup_id();
-	if (is_direct(bio)) {
-		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
+	task_fill(&flight->event.task, current);
+	flight->event.file = file_of(inode);
+	if (!filters_tasks() || task_selected(&flight->event.task))
+		flight->event.flags |= FLIGHT_SELECTED;
+	if (current->flags & PF_IO_WORKER) {
+		flight->event.origin = IOTRACE_IO_URING;
+	} else if (current->flags & PF_KTHREAD) {
+		bool buffered = inode && !ENDS_IN(end, iomap_dio_bio_end_io);
 
-		inode = BPF_CORE_READ(dio, iocb, ki_filp, f_inode);
-	} else if (op < OP_FLUSH && BPF_CORE_READ(bio, bi_iter.bi_size)) {
-		inode = inode_of_page(bio);
-		buffered = inode;
+		flight->event.origin = kernel_origin(flight, end, buffered && (opf & OP_MASK) == OP_WRITE);
+		if (flight->event.origin == IOTRACE_WRITEBACK && flight->event.file)
+			flight_blame(flight, inode);
+	} else {
+		own_by_thread(flight, current, end);
 	}
-	flight->inode = number_of(inode);
-	flight->origin = origin_of(flight, call, buffered && op != OP_READ);
-	if (call && call->kind == IOTRACE_CALL_TIMED)
-		flight->enter_ns = call->enter_ns;
-	if (task_selected())
-		flight->flags |= FLIGHT_SELECTED;
+	flight->generation = 0;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
-		flight->flags |= FLIGHT_PREFLUSH;
+		flight->event.flags |= IOTRACE_PREFLUSH;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))
-		flight->flags |= FLIGHT_FUA;
+		flight->event.flags |= IOTRACE_FUA;
 }
 
 #endif

@@ -147,6 +147,21 @@ void devices_add_all(struct devices *devices)
 	closedir(directory);
 }
 
+struct device *devices_find_or_add(struct devices *devices, __u32 id)
+{
+	struct device *device = devices_find(devices, id);
+	char name[32];
+
+	if (device)
+		return device;
+	devices_add_all(devices);
+	device = devices_find(devices, id);
+	if (device)
+		return device;
+	snprintf(name, sizeof(name), "%u:%u", device_major(id), device_minor(id));
+	return append(devices, name, id);
+}
+
 /* The columns of Documentation/block/stat.rst; the last ones came with 4.18 and 5.5. */
 bool diskstats_read(const struct device *device, struct diskstats *stats)
 {

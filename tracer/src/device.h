@@ -18,12 +18,14 @@ struct device {
 	char name[DEVICE_NAME_BYTES];
 	__u32 id; /* as in the records: major << 20 | minor */
 	bool chosen; /* named on the command line */
+	enum iotrace_tracing tracing;
 	struct diskstats before, after;
 	bool before_settled, after_settled;
 	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
 	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
 	__u64 never_completed; /* requests that were issued, and of whose completion we have not heard */
-	__u64 lost; /* records that came from the kernel but could not be written */
+	__u64 emitted; /* records made */
+	__u64 lost;    /* those of them that could not be written */
 };
 
 struct devices {
@@ -48,6 +50,9 @@ int devices_add(struct devices *devices, const char *spec);
 void devices_add_all(struct devices *devices);
 
 struct device *devices_find(struct devices *devices, __u32 id);
+
+/* Also one that came after the start; when it has gone already, its name is its number. */
+struct device *devices_find_or_add(struct devices *devices, __u32 id);
 
 bool diskstats_read(const struct device *device, struct diskstats *stats);
 

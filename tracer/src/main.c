@@ -9,18 +9,35 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "record.h"
 #include "say.h"
 #include "status.h"
 
-#define POLL_NS 20000000LL /* a ring of 16 MB holds 20 ms of 7 million requests a second */
+#define POLL_NS 10000000LL
+#define SHORT_POLL_NS 1000000LL /* while a log is more than a quarter full */
 #define STATUS_EVERY_NS 1000000000LL
 #define SETTLE_TRIES 400
 #define LONGEST_PAUSE_NS 50000LL
 #define HANG_NS 2000000000LL
 
-static void handle_record(void *context, const struct iotrace_record *record)
+static void handle_event(void *context, const struct iotrace_event *event)
 {
-	output_append(context, record);
+	struct trace *trace = context;
+	struct record record;
+
+	record_fill(&record, event);
+	record.device = catalog_device(&trace->catalog, event->device);
+	record.task = event->flags & IOTRACE_OWNED ? catalog_task(&trace->catalog, &event->task) : 0;
+	record.file = catalog_file(&trace->catalog, event->file);
+	trace->devices.list[record.device].emitted++;
+	output_append(&trace->output, &record);
+}
+
+static void handle_name(void *context, const struct iotrace_name *name)
+{
+	struct trace *trace = context;
+
+	catalog_name(&trace->catalog, name);
 }
 
 static void spin_until(long long mono_ns)
@@ -59,6 +76,12 @@ static __u64 idle_count(struct probe *probe, __u32 device)
 
 	probe_counters(probe, device, &counters);
 	return counters.idle;
+}
+
+static void choose_modes(struct devices *devices, const struct driver_support *support)
+{
+	for (size_t i = 0; i < devices->count; i++)
+		devices->list[i].tracing = driver_mode(support, devices->list[i].name);
 }
 
 static void switch_on(struct trace *trace)
@@ -129,14 +152,16 @@ static void tell_ready(int fd)
 /* Until a signal, the end of the duration, or a full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
-	const struct timespec poll = {.tv_nsec = POLL_NS};
+	struct timespec poll = {.tv_nsec = POLL_NS};
+	double fullness;
 	long long duration_ns = trace->options.duration_s * 1e9;
 	long long next_status = trace->started_mono_ns + STATUS_EVERY_NS;
 
 	while (!trace->output.error && sigtimedwait(signals, NULL, &poll) < 0) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
-		probe_consume(trace->probe);
+		probe_consume(trace->probe, &fullness);
+		poll.tv_nsec = fullness > 0.25 ? SHORT_POLL_NS : POLL_NS;
 		if (duration_ns && now - trace->started_mono_ns >= duration_ns)
 			return;
 		if (now < next_status)
@@ -149,13 +174,13 @@ static void run(struct trace *trace, const sigset_t *signals)
 
 static int finish(struct trace *trace)
 {
+	double fullness;
+
 	switch_off(trace);
 	find_never_completed(trace);
-	while (probe_consume(trace->probe) > 0)
+	while (probe_consume(trace->probe, &fullness) > 0)
 		;
 	output_flush(&trace->output);
-	if (!trace->output.error)
-		output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns);
 	output_release_reserve(&trace->output);
 	if (trace->output.error)
 		trace->reason = strerror(trace->output.error);
@@ -170,9 +195,11 @@ static int finish(struct trace *trace)
 
 static int trace_run(struct trace *trace, const sigset_t *signals)
 {
+	const struct log_reader reader = {handle_event, handle_name, trace};
 	const char *why = NULL;
 
-	trace->probe = probe_open(&trace->options, &trace->devices, handle_record, &trace->output, &why);
+	catalog_open(&trace->catalog, &trace->output);
+	trace->probe = probe_open(&trace->options, &trace->devices, &trace->support, &reader, &why);
 	if (!trace->probe) {
 		complain("strata-iotrace --check tells more", why, "cannot trace here");
 		return EXIT_CANNOT_TRACE;
@@ -188,11 +215,18 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 
 static int check(const struct options *options)
 {
-	struct devices none = {0};
+	const struct log_reader reader = {0};
+	struct driver_support support;
+	struct devices devices = {0};
 	const char *why = NULL;
-	struct probe *probe = probe_open(options, &none, handle_record, NULL, &why);
+	struct probe *probe;
 
-	status_print_check(probe ? NULL : why);
+	driver_probe(&support);
+	devices_add_all(&devices);
+	choose_modes(&devices, &support);
+	probe = probe_open(options, &devices, &support, &reader, &why);
+	status_print_check(&devices, probe ? NULL : why);
+	devices_free(&devices);
 	probe_close(probe);
 	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
 }
@@ -226,6 +260,8 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 
 	if (code != EXIT_OK)
 		return code;
+	driver_probe(&trace->support);
+	choose_modes(&trace->devices, &trace->support);
 	code = output_open(&trace->output, trace->options.output, &trace->devices);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);
@@ -254,6 +290,7 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	code = trace_all(&trace, &signals);
 	probe_close(trace.probe);
+	catalog_close(&trace.catalog);
 	devices_free(&trace.devices);
 	return code;
 }

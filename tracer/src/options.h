@@ -19,6 +19,12 @@ struct options {
 	size_t cgroup_count;
 	int pids[MAX_PIDS];
 	size_t pid_count;
+	const char *comms[IOTRACE_MAX_COMMS];
+	size_t comm_count;
+	long min_latency_us;
+	unsigned modes; /* a bit for each enum iotrace_mode; 0 = all */
+	unsigned sample_every; /* one of so many requests; 1 = all */
+	bool scheduler; /* time in the I/O scheduler, too */
 	double duration_s; /* 0 = until a signal comes */
 	int ready_fd;	   /* -1 = none */
 	size_t ring_bytes;

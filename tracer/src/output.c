@@ -17,12 +17,10 @@
 #include "json.h"
 #include "say.h"
 
-#define BUFFER_RECORDS 8192
+#define BUFFER_SLOTS 16384
 #define RESERVE_BYTES (256 << 10)
-#define HEADER_SLACK 4096 /* room for disks that appear while tracing */
 #define HEADER_ALIGNMENT 4096
 #define MAGIC "STRATAIO"
-#define VERSION 1
 
 static int reserve_space(const char *path)
 {
@@ -53,7 +51,7 @@ int output_open(struct output *output, const char *path, struct devices *devices
 		output->created = false;
 		return EXIT_OUTPUT;
 	}
-	output->buffer = malloc(BUFFER_RECORDS * sizeof(struct iotrace_record));
+	output->buffer = malloc(BUFFER_SLOTS * SLOT_BYTES);
 	if (!output->buffer || ftruncate(output->fd, 0) != 0) {
 		complain("name a regular file", strerror(errno), "--output %s", path);
 		return EXIT_OUTPUT;
@@ -72,10 +70,10 @@ static char *header_json(const struct output *output, const struct anchor *ancho
 	if (!file)
 		abort();
 	uname(&system);
-	fprintf(file, "{\"record_bytes\": %zu, \"anchor_unix_ns\": %lld, \"anchor_mono_ns\": %lld, \"kernel\": ",
-		sizeof(struct iotrace_record), anchor->unix_ns, anchor->mono_ns);
+	fprintf(file, "{\"record_bytes\": %d, \"anchor_unix_ns\": %lld, \"anchor_mono_ns\": %lld, \"kernel\": ",
+		SLOT_BYTES, anchor->unix_ns, anchor->mono_ns);
 	json_string(file, system.release);
-	fprintf(file, ", \"started_mono_ns\": %lld, \"tracing_mode\": \"block\", \"devices\": {", started_mono_ns);
+	fprintf(file, ", \"started_mono_ns\": %lld, \"devices\": {", started_mono_ns);
 	for (size_t i = 0; i < output->devices->count; i++) {
 		const struct device *device = &output->devices->list[i];
 
@@ -105,44 +103,37 @@ static bool write_at(struct output *output, const void *data, size_t bytes, off_
 
 bool output_write_header(struct output *output, const struct anchor *anchor, long long started_mono_ns)
 {
-	__u32 version_and_size[2] = {VERSION, 0};
 	size_t length, done;
 	char *json = header_json(output, anchor, started_mono_ns, &length);
+	__u32 version_and_size[2] = {RECORD_VERSION, 0};
 	char *header;
-	bool ok = true;
+	bool ok;
 
-	if (!output->header_bytes) {
-		size_t need = 16 + length + HEADER_SLACK;
-
-		output->header_bytes = (need + HEADER_ALIGNMENT - 1) / HEADER_ALIGNMENT * HEADER_ALIGNMENT;
-		output->written = output->header_bytes;
-	}
-	if (16 + length <= output->header_bytes) { /* else the first header stays: it only names fewer disks */
-		header = malloc(output->header_bytes);
-		if (!header)
-			abort();
-		memset(header, ' ', output->header_bytes);
-		memcpy(header, MAGIC, 8);
-		version_and_size[1] = output->header_bytes;
-		memcpy(header + 8, version_and_size, 8);
-		memcpy(header + 16, json, length);
-		ok = write_at(output, header, output->header_bytes, 0, &done);
-		free(header);
-	}
+	output->header_bytes = (16 + length + HEADER_ALIGNMENT - 1) / HEADER_ALIGNMENT * HEADER_ALIGNMENT;
+	output->written = output->header_bytes;
+	version_and_size[1] = output->header_bytes;
+	header = malloc(output->header_bytes);
+	if (!header)
+		abort();
+	memset(header, ' ', output->header_bytes);
+	memcpy(header, MAGIC, 8);
+	memcpy(header + 8, version_and_size, 8);
+	memcpy(header + 16, json, length);
+	ok = write_at(output, header, output->header_bytes, 0, &done);
+	free(header);
 	free(json);
 	return ok;
 }
 
-static void lose(struct output *output, const struct iotrace_record *record)
+static bool is_text(const struct record *slot)
 {
-	struct device *device = devices_find(output->devices, record->device);
+	return slot->mode >= ' ' && slot->mode <= '~';
+}
 
-	if (!device) { /* it came after the start */
-		devices_add_all(output->devices);
-		device = devices_find(output->devices, record->device);
-	}
-	if (device)
-		device->lost++;
+static void lose(struct output *output, const struct record *slot)
+{
+	if (!is_text(slot))
+		output->devices->list[slot->device].lost++;
 }
 
 bool output_flush(struct output *output)
@@ -156,25 +147,46 @@ bool output_flush(struct output *output)
 		output->written += bytes;
 		return true;
 	}
-	done -= done % sizeof(struct iotrace_record);
+	done -= done % SLOT_BYTES;
 	output->written += done;
-	for (; done < bytes; done += sizeof(struct iotrace_record))
+	for (; done < bytes; done += SLOT_BYTES)
 		lose(output, (const void *)(output->buffer + done));
 	if (ftruncate(output->fd, output->written) != 0)
 		return false; /* a reader ignores a last partial record */
 	return false;
 }
 
-void output_append(struct output *output, const struct iotrace_record *record)
+static void append_slot(struct output *output, const void *slot)
 {
 	if (output->error) {
-		lose(output, record);
+		lose(output, slot);
 		return;
 	}
-	memcpy(output->buffer + output->used, record, sizeof(*record));
-	output->used += sizeof(*record);
-	if (output->used == BUFFER_RECORDS * sizeof(*record))
+	memcpy(output->buffer + output->used, slot, SLOT_BYTES);
+	output->used += SLOT_BYTES;
+	if (output->used == BUFFER_SLOTS * SLOT_BYTES)
 		output_flush(output);
+}
+
+void output_append(struct output *output, const struct record *record)
+{
+	append_slot(output, record);
+}
+
+void output_append_text(struct output *output, const char *text, size_t length)
+{
+	char slot[SLOT_BYTES];
+
+	/* At least one byte is left for the newline. */
+	for (size_t at = 0; at <= length; at += SLOT_BYTES) {
+		size_t rest = length - at;
+
+		memset(slot, ' ', sizeof(slot));
+		memcpy(slot, text + at, rest < SLOT_BYTES ? rest : SLOT_BYTES);
+		if (rest < SLOT_BYTES)
+			slot[SLOT_BYTES - 1] = '\n';
+		append_slot(output, slot);
+	}
 }
 
 bool output_replace(struct output *output, const char *path, const char *text, size_t length)

@@ -16,16 +16,16 @@
 #include <unistd.h>
 
 #include "iotrace.skel.h"
+#include "kernel_types.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* linux/magic.h */
 
 struct probe {
 	struct iotrace_bpf *skeleton;
-	struct ring_buffer *ring;
-	record_handler handler;
-	void *context;
+	struct log log;
 	struct iotrace_counters *per_cpu;
 	int cpus;
+	unsigned events_per_cpu;
 };
 
 /* System calls whose entry begins the VFS layer, and those that submit many requests at once. */
@@ -69,30 +69,61 @@ static const char *explain(int error)
 	return last_warning[0] ? last_warning : strerror(-error);
 }
 
-static bool kernel_has_tracepoint(const char *name)
+static void configure_filters(struct iotrace_bpf *skeleton, const struct options *options)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
-	char type[64];
-	bool found;
-
-	if (!btf)
-		return false;
-	snprintf(type, sizeof(type), "btf_trace_%s", name);
-	found = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
-	btf__free(btf);
-	return found;
-}
-
-static void configure(struct iotrace_bpf *skeleton, const struct options *options)
-{
-	for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
-		skeleton->rodata->call_of[CALLS[i].number] = CALLS[i].kind;
 	skeleton->rodata->filter_devices = options->device_count > 0;
 	skeleton->rodata->filter_pids = options->pid_count > 0;
 	skeleton->rodata->cgroup_count = options->cgroup_count;
-	bpf_map__set_max_entries(skeleton->maps.records, options->ring_bytes);
+	skeleton->rodata->comm_count = options->comm_count;
+	for (size_t i = 0; i < options->comm_count; i++)
+		strncpy((char *)skeleton->rodata->comms[i], options->comms[i], IOTRACE_COMM_BYTES - 1);
+	skeleton->rodata->min_latency_ns = options->min_latency_us * 1000;
+	skeleton->rodata->sample_every = options->sample_every;
+	if (options->modes)
+		skeleton->rodata->modes_wanted = options->modes;
+}
+
+/* A disk that comes later has no interrupts here; its requests then have no driver layer. */
+static void configure_driver(struct iotrace_bpf *skeleton, const struct devices *devices,
+			     const struct driver_support *support)
+{
+	bool irq = false, fentry = false;
+
+	for (size_t i = 0; i < devices->count; i++) {
+		const struct device *device = &devices->list[i];
+
+		fentry |= device->tracing == IOTRACE_FENTRY;
+		if (device->tracing == IOTRACE_IRQ)
+			irq |= driver_irqs(device->name, device->id, (__u32 *)skeleton->rodata->device_of_irq);
+	}
+	skeleton->rodata->uses_irqs = irq;
+	bpf_program__set_autoload(skeleton->progs.irq_handler_entry, irq);
+	bpf_program__set_autoload(skeleton->progs.nvme_setup_cmd, support->nvme);
+	bpf_program__set_autoload(skeleton->progs.nvme_sq, support->nvme);
+	bpf_program__set_autoload(skeleton->progs.scsi_dispatch_cmd_start, support->scsi);
+	bpf_program__set_autoload(skeleton->progs.scsi_dispatch_cmd_done, support->scsi);
+	bpf_program__set_autoload(skeleton->progs.virtio_queue_rq, fentry);
+	bpf_program__set_autoload(skeleton->progs.virtio_queue_rqs, fentry && support->fentry_batch);
+	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
+}
+
+static void configure(struct probe *probe, const struct options *options)
+{
+	struct iotrace_bpf *skeleton = probe->skeleton;
+
+	probe->events_per_cpu = log_events_per_cpu(options->ring_bytes, probe->cpus);
+	skeleton->rodata->log_events = probe->events_per_cpu;
+	skeleton->rodata->can_cast = kernel_has_function("bpf_rdonly_cast", NULL);
+	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
+	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
+	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
+	for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
+		skeleton->rodata->call_of[CALLS[i].number] = CALLS[i].kind;
+	bpf_map__set_max_entries(skeleton->maps.heads, probe->cpus);
+	bpf_map__set_max_entries(skeleton->maps.events, probe->cpus * probe->events_per_cpu);
 	/* Since 6.5; only a safety net for interrupted completions. */
-	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done"));
+	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
+	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
 }
 
 bool probe_accepts_cgroup(const char *path, const char **why)
@@ -122,9 +153,8 @@ static bool add_cgroups(const struct iotrace_bpf *skeleton, const struct options
 	return true;
 }
 
-static bool add_filters(struct probe *probe, const struct options *options, const struct devices *devices)
+static bool add_pids(const struct iotrace_bpf *skeleton, const struct options *options)
 {
-	struct iotrace_bpf *skeleton = probe->skeleton;
 	__u8 yes = 1;
 
 	for (size_t i = 0; i < options->pid_count; i++) {
@@ -133,63 +163,91 @@ static bool add_filters(struct probe *probe, const struct options *options, cons
 		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.pids), &pid, &yes, BPF_ANY))
 			return false;
 	}
-	memset(probe->per_cpu, 0, probe->cpus * sizeof(*probe->per_cpu));
-	for (size_t i = 0; i < devices->count; i++)
-		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.devices), &devices->list[i].id, probe->per_cpu,
-					BPF_ANY))
-			return false;
 	return true;
 }
 
-static int handle(void *context, void *data, size_t size)
-{
-	struct probe *probe = context;
+#define NO_SLOT IOTRACE_DEVICE_SLOTS
 
-	if (size >= sizeof(struct iotrace_record))
-		probe->handler(probe->context, data);
-	return 0;
+/* Where the BPF program looks for it; NO_SLOT: not there, `free_slot` is its place. */
+static __u32 find_slot(const struct iotrace_bpf *skeleton, __u32 device, __u32 *free_slot)
+{
+	__u32 first = iotrace_device_slot(device);
+
+	*free_slot = NO_SLOT;
+	for (__u32 i = 0; i < IOTRACE_SLOT_TRIES; i++) {
+		__u32 at = (first + i) % IOTRACE_DEVICE_SLOTS;
+
+		if (skeleton->bss->device_slots[at] == device)
+			return at;
+		if (skeleton->bss->device_slots[at])
+			continue;
+		*free_slot = at;
+		break;
+	}
+	return NO_SLOT;
 }
 
-static bool load(struct probe *probe, const struct options *options, const struct devices *devices, const char **why)
+static bool add_devices(const struct iotrace_bpf *skeleton, const struct devices *devices)
 {
-	int error;
+	__u32 slot;
 
-	probe->skeleton = iotrace_bpf__open();
-	if (!probe->skeleton) {
-		*why = explain(-errno);
-		return false;
+	for (size_t i = 0; i < devices->count; i++) {
+		__u32 id = devices->list[i].id;
+
+		if (find_slot(skeleton, id, &slot) != NO_SLOT)
+			continue;
+		if (slot == NO_SLOT) {
+			errno = ENOSPC;
+			return false;
+		}
+		skeleton->bss->device_slots[slot] = id;
 	}
-	configure(probe->skeleton, options);
-	error = iotrace_bpf__load(probe->skeleton);
-	if (!error)
-		error = add_filters(probe, options, devices) && add_cgroups(probe->skeleton, options) ? 0 : -errno;
-	if (!error)
-		error = iotrace_bpf__attach(probe->skeleton);
-	if (!error) {
-		probe->ring = ring_buffer__new(bpf_map__fd(probe->skeleton->maps.records), handle, probe, NULL);
-		error = probe->ring ? 0 : -errno;
-	}
+	return true;
+}
+
+static int load(struct probe *probe, const struct options *options, const struct devices *devices,
+		const struct log_reader *reader)
+{
+	struct iotrace_bpf *skeleton = probe->skeleton;
+	int error = iotrace_bpf__load(skeleton);
+
 	if (error)
-		*why = explain(error);
-	return !error;
+		return error;
+	if (!add_pids(skeleton, options) || !add_devices(skeleton, devices) || !add_cgroups(skeleton, options))
+		return -errno;
+	error = log_open(&probe->log, reader, bpf_map__fd(skeleton->maps.heads), bpf_map__fd(skeleton->maps.events),
+			 bpf_map__fd(skeleton->maps.names), probe->cpus, probe->events_per_cpu);
+	return error ? error : iotrace_bpf__attach(skeleton);
 }
 
-struct probe *probe_open(const struct options *options, const struct devices *devices, record_handler handler,
-			 void *context, const char **why)
+struct probe *probe_open(const struct options *options, const struct devices *devices,
+			 const struct driver_support *support, const struct log_reader *reader, const char **why)
 {
 	struct probe *probe = calloc(1, sizeof(*probe));
+	int error;
 
 	if (!probe)
 		abort();
 	libbpf_set_print(keep_warning);
-	probe->handler = handler;
-	probe->context = context;
 	probe->cpus = libbpf_num_possible_cpus();
 	probe->per_cpu = probe->cpus > 0 ? calloc(probe->cpus, sizeof(*probe->per_cpu)) : NULL;
-	if (!probe->per_cpu)
+	if (!probe->per_cpu) {
 		*why = "the number of CPUs cannot be read";
-	else if (load(probe, options, devices, why))
+		probe_close(probe);
+		return NULL;
+	}
+	probe->skeleton = iotrace_bpf__open();
+	error = probe->skeleton ? 0 : -errno;
+	if (!error) {
+		configure(probe, options);
+		configure_filters(probe->skeleton, options);
+		configure_driver(probe->skeleton, devices, support);
+		kernel_forget();
+		error = load(probe, options, devices, reader);
+	}
+	if (!error)
 		return probe;
+	*why = explain(error);
 	probe_close(probe);
 	return NULL;
 }
@@ -210,24 +268,31 @@ void probe_switch(struct probe *probe, bool on, long long now_ns)
 
 void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *counters)
 {
+	__u32 slot, unused;
+
 	*counters = (struct iotrace_counters){0};
-	if (bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.devices), &device, probe->per_cpu))
+	slot = find_slot(probe->skeleton, device, &unused);
+	if (slot == NO_SLOT || bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.counters), &slot, probe->per_cpu))
 		return;
 	for (int cpu = 0; cpu < probe->cpus; cpu++) {
 		const struct iotrace_counters *one = &probe->per_cpu[cpu];
 
 		counters->idle += one->idle;
 		counters->completions += one->completions;
-		counters->emitted += one->emitted;
 		counters->dropped += one->dropped;
 		for (int i = 0; i < IOTRACE_EX_COUNT; i++)
 			counters->excluded[i] += one->excluded[i];
 	}
 }
 
-int probe_consume(struct probe *probe)
+unsigned long probe_consume(struct probe *probe, double *fullness)
 {
-	return ring_buffer__consume(probe->ring);
+	return log_consume(&probe->log, fullness);
+}
+
+unsigned long long probe_names_dropped(const struct probe *probe)
+{
+	return probe->skeleton->bss->names_dropped;
 }
 
 unsigned long long probe_never_completed(struct probe *probe, struct devices *devices)
@@ -245,9 +310,9 @@ unsigned long long probe_never_completed(struct probe *probe, struct devices *de
 			const struct iotrace_flight *flight = &bucket.way[way];
 			struct device *device;
 
-			if (!flight->key || (flight->flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+			if (!flight->key || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
 				continue;
-			device = devices_find(devices, flight->device);
+			device = devices_find(devices, flight->event.device);
 			if (!device)
 				continue;
 			device->never_completed++;
@@ -281,13 +346,8 @@ void probe_close(struct probe *probe)
 {
 	if (!probe)
 		return;
-	ring_buffer__free(probe->ring);
+	log_close(&probe->log);
 	iotrace_bpf__destroy(probe->skeleton);
 	free(probe->per_cpu);
 	free(probe);
-}
-
-const char *probe_missing_driver_layer(void)
-{
-	return "no driver tracepoints are used in mode block; the driver's time is part of block and device";
 }

@@ -6,18 +6,18 @@
 #include <stdbool.h>
 
 #include "device.h"
-#include "iotrace.h"
+#include "driver.h"
+#include "log.h"
 #include "options.h"
 
 struct probe;
-typedef void (*record_handler)(void *context, const struct iotrace_record *record);
 
 /* Only cgroup v2 directories can be filtered by. */
 bool probe_accepts_cgroup(const char *path, const char **why);
 
 /* Loads and attaches everything, switched off. NULL: `why` says in one line what is missing. */
-struct probe *probe_open(const struct options *options, const struct devices *devices, record_handler handler,
-			 void *context, const char **why);
+struct probe *probe_open(const struct options *options, const struct devices *devices,
+			 const struct driver_support *support, const struct log_reader *reader, const char **why);
 
 /* Returns when every CPU has seen the switch. */
 void probe_switch(struct probe *probe, bool on, long long now_ns);
@@ -25,8 +25,11 @@ void probe_switch(struct probe *probe, bool on, long long now_ns);
 /* The counters of one device, all CPUs together; zeros for a device that was never seen. */
 void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *counters);
 
-/* Hands the records that are waiting to the handler; returns how many. */
-int probe_consume(struct probe *probe);
+/* Hands what is waiting to the reader; returns how many events. `fullness`: see log_consume(). */
+unsigned long probe_consume(struct probe *probe, double *fullness);
+
+/* Files whose names found no room on their way; their records have no file. */
+unsigned long long probe_names_dropped(const struct probe *probe);
 
 /* Sets `never_completed` of the devices: issued while the trace was on, not completed until now. Returns all. */
 unsigned long long probe_never_completed(struct probe *probe, struct devices *devices);
@@ -36,8 +39,5 @@ void probe_programs(struct probe *probe, void (*visit)(void *context, const char
 		    void *context);
 
 void probe_close(struct probe *probe);
-
-/* Why mode `block` has no driver layer. */
-const char *probe_missing_driver_layer(void);
 
 #endif

@@ -8,11 +8,12 @@
 
 #include "json.h"
 
-#define TRACER_VERSION "0.1.0"
+#define TRACER_VERSION "0.2.0"
 
 static const char *const EXCLUDED_NAMES[IOTRACE_EX_COUNT] = {
 	[IOTRACE_EX_IN_FLIGHT_AT_START] = "in_flight_at_start",
 	[IOTRACE_EX_FILTERED] = "filtered",
+	[IOTRACE_EX_SAMPLED_OUT] = "sampled_out",
 	[IOTRACE_EX_PASSTHROUGH] = "passthrough",
 	[IOTRACE_EX_UNTRACKED] = "untracked",
 	[IOTRACE_EX_COMPLETION_NOT_SEEN] = "completion_not_seen",
@@ -47,7 +48,14 @@ static void write_filters(FILE *file, const struct trace *trace)
 	fputs(", \"pids\": [", file);
 	for (size_t i = 0; i < options->pid_count; i++)
 		fprintf(file, "%s%d", i ? ", " : "", options->pids[i]);
-	fputs("]},\n", file);
+	fputs("], ", file);
+	write_strings(file, "comms", options->comms, options->comm_count);
+	fputs(", \"modes\": [", file);
+	for (int i = 0, any = 0; i < 4; i++)
+		if (options->modes & 1U << i)
+			fprintf(file, "%s\"%c\"", any++ ? ", " : "", "RWDF"[i]);
+	fprintf(file, "], \"min_latency_us\": %ld, \"sample_every\": %u},\n", options->min_latency_us,
+		options->sample_every);
 }
 
 static void write_diskstats(FILE *file, const char *name, const struct diskstats *stats, bool known)
@@ -75,6 +83,16 @@ static void write_excluded(FILE *file, const struct device *device, const struct
 	fputs("},\n", file);
 }
 
+static void write_driver(FILE *file, const char *name, bool applies, enum iotrace_tracing mode)
+{
+	fprintf(file, "     \"%s\": {", name);
+	if (applies && driver_not_visible(mode)) {
+		fputs("\"driver\": ", file);
+		json_string(file, driver_not_visible(mode));
+	}
+	fputs("},\n", file);
+}
+
 static void write_device(FILE *file, const struct trace *trace, const struct device *device,
 			 const struct iotrace_counters *counters)
 {
@@ -82,12 +100,12 @@ static void write_device(FILE *file, const struct trace *trace, const struct dev
 
 	fputs("    {\"device\": ", file);
 	json_string(file, device->name);
-	fprintf(file, ", \"major\": %u, \"minor\": %u, \"tracing_mode\": \"block\",\n", device_major(device->id),
-		device_minor(device->id));
-	fputs("     \"layers_missing\": {\"driver\": ", file);
-	json_string(file, probe_missing_driver_layer());
-	fprintf(file, "},\n     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
-		(unsigned long long)counters->completions, (unsigned long long)(counters->emitted - device->lost),
+	fprintf(file, ", \"major\": %u, \"minor\": %u, \"tracing_mode\": \"%s\",\n", device_major(device->id),
+		device_minor(device->id), driver_mode_name(device->tracing));
+	write_driver(file, "layers_missing", device->tracing == IOTRACE_BLOCK, device->tracing);
+	write_driver(file, "layers_partial", device->tracing != IOTRACE_BLOCK, device->tracing);
+	fprintf(file, "     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
+		(unsigned long long)counters->completions, (unsigned long long)(device->emitted - device->lost),
 		(unsigned long long)(counters->dropped + device->lost));
 	write_excluded(file, device, counters);
 	write_diskstats(file, "diskstats_before", &device->before, true);
@@ -111,6 +129,7 @@ static bool is_worth_listing(const struct device *device, const struct iotrace_c
 static void write_devices(FILE *file, const struct trace *trace)
 {
 	struct iotrace_counters total = {0}, counters;
+	unsigned long long emitted = 0;
 	bool first = true;
 
 	fputs("  \"devices\": [", file);
@@ -124,12 +143,12 @@ static void write_devices(FILE *file, const struct trace *trace)
 		first = false;
 		write_device(file, trace, device, &counters);
 		total.completions += counters.completions;
-		total.emitted += counters.emitted - device->lost;
+		emitted += device->emitted - device->lost;
 		total.dropped += counters.dropped + device->lost;
 	}
 	fputs("],\n", file);
 	fprintf(file, "  \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu\n",
-		(unsigned long long)total.completions, (unsigned long long)total.emitted,
+		(unsigned long long)total.completions, emitted,
 		(unsigned long long)total.dropped);
 }
 
@@ -192,6 +211,7 @@ bool status_write(struct trace *trace)
 	write_instant(file, trace, "stopped", trace->stopped_mono_ns);
 	write_filters(file, trace);
 	write_programs(file, trace->probe);
+	fprintf(file, "  \"names_dropped\": %llu,\n", probe_names_dropped(trace->probe));
 	write_devices(file, trace);
 	fputs("}\n", file);
 	fclose(file);
@@ -201,21 +221,31 @@ bool status_write(struct trace *trace)
 	return ok;
 }
 
-void status_print_check(const char *why_not)
+static bool any_driver_layer(const struct devices *devices)
 {
+	for (size_t i = 0; i < devices->count; i++)
+		if (devices->list[i].tracing != IOTRACE_BLOCK)
+			return true;
+	return false;
+}
+
+void status_print_check(const struct devices *devices, const char *why_not)
+{
+	static const char *const LAYERS[] = {"vfs", "block", "device", "driver"};
+	int visible = why_not ? 0 : any_driver_layer(devices) ? 4 : 3;
+
 	printf("{\"can_trace\": %s, \"reason\": ", why_not ? "false" : "true");
 	json_string(stdout, why_not ? why_not : "");
-	fputs(why_not ? ", \"layers\": [], \"layers_missing\": {" :
-			", \"layers\": [\"vfs\", \"block\", \"device\"], \"layers_missing\": {",
-	      stdout);
-	for (int i = 0; why_not && i < 3; i++) {
-		static const char *const LAYERS[] = {"vfs", "block", "device"};
-
-		printf("\"%s\": ", LAYERS[i]);
-		json_string(stdout, why_not);
-		fputs(", ", stdout);
+	printf(", ");
+	write_strings(stdout, "layers", LAYERS, visible);
+	printf(", \"layers_missing\": {");
+	for (int i = visible; i < 4; i++) {
+		printf("%s\"%s\": ", i > visible ? ", " : "", LAYERS[i]);
+		json_string(stdout, why_not ? why_not : driver_not_visible(IOTRACE_BLOCK));
 	}
-	fputs("\"driver\": ", stdout);
-	json_string(stdout, why_not ? why_not : probe_missing_driver_layer());
-	fputs("}}\n", stdout);
+	printf("}, \"tracing_modes\": {");
+	for (size_t i = 0; !why_not && i < devices->count; i++)
+		printf("%s\"%s\": \"%s\"", i ? ", " : "", devices->list[i].name,
+		       driver_mode_name(devices->list[i].tracing));
+	printf("}}\n");
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "catalog.h"
 #include "clock.h"
 #include "device.h"
 #include "options.h"
@@ -15,7 +16,9 @@ struct trace {
 	struct options options;
 	struct devices devices;
 	size_t devices_at_start;
+	struct driver_support support;
 	struct probe *probe;
+	struct catalog catalog;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
@@ -26,6 +29,6 @@ struct trace {
 bool status_write(struct trace *trace);
 
 /* The answer of --check. */
-void status_print_check(const char *why_not);
+void status_print_check(const struct devices *devices, const char *why_not);
 
 #endif

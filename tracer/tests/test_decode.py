@@ -17,20 +17,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracer import decode
-from tracer.tests.tracing import EMPTY, RECORD, Record
+from tracer import decode, tracefile
+from tracer.tests.tracing import EMPTY, SLOT, Record, pack, text_slots
 
 HEADER: dict[str, Any] = {
-    "record_bytes": RECORD.size,
+    "record_bytes": SLOT.size,
     "anchor_unix_ns": 1_700_000_000_000_000_000,
     "anchor_mono_ns": 5_000_000_000,
     "started_mono_ns": 6_000_000_000,
     "kernel": "6.18.0",
-    "tracing_mode": "block",
     "devices": {"7:0": "loop0", "254:0": "vda"},
 }
 STARTED_UNIX_NS = 1_700_000_001_000_000_000
 LOOP0 = 7 << 20
+NAMES = {LOOP0: "loop0", 254 << 20: "vda"}
 
 PLAIN = Record(
     start_ns=6_000_001_500,
@@ -42,15 +42,17 @@ PLAIN = Record(
     sector=2048,
     cgroup_id=17,
     inode=4711,
+    path="/data/WALs/host,16020/w%2C1",
     size_bytes=4096,
     device=LOOP0,
     pid=100,
     tid=101,
-    comm=b"java\0".ljust(16, b"\0"),
+    comm=b"java",
     mode=1,
     origin=1,
     flags=3,
     status=0,
+    tracing=0,
     bios=1,
     requeues=0,
 )
@@ -58,9 +60,9 @@ PLAIN = Record(
 
 def file_of(records: list[Record], header: dict[str, Any] = HEADER, header_bytes: int = 1024) -> bytes:
     text = json.dumps(header).encode()
-    start = b"STRATAIO" + struct.pack("<II", 1, header_bytes) + text
+    start = b"STRATAIO" + struct.pack("<II", 2, header_bytes) + text
     assert len(start) <= header_bytes
-    return start.ljust(header_bytes) + b"".join(record.pack() for record in records)
+    return start.ljust(header_bytes) + pack(records, NAMES)
 
 
 def table_of(tmp_path: Path, records: list[Record], **options: Any) -> pa.Table:
@@ -70,11 +72,10 @@ def table_of(tmp_path: Path, records: list[Record], **options: Any) -> pa.Table:
 
 
 def test_the_dtype_is_the_layout_of_the_header_file() -> None:
-    assert decode.RECORD.itemsize == RECORD.size == 112
-    assert list(decode.RECORD.names or ()) == list(vars(PLAIN))
-    header = Path(decode.__file__).with_name("bpf").joinpath("iotrace.h").read_text()
+    assert tracefile.RECORD.itemsize == SLOT.size == 64
+    header = Path(decode.__file__).with_name("src").joinpath("record.h").read_text()
     documented = {name: int(at) for name, at in re.findall(r"(\w+)(?:\[\w+\])?;\s+/\* +(\d+)", header)}
-    assert documented == {name: field[1] for name, field in (decode.RECORD.fields or {}).items()}
+    assert documented == {name: field[1] for name, field in (tracefile.RECORD.fields or {}).items()}
 
 
 def test_one_row(tmp_path: Path) -> None:
@@ -100,17 +101,17 @@ def test_one_row(tmp_path: Path) -> None:
             "comm": "java",
             "cgroup_id": 17,
             "inode": 4711,
-            "path": None,
-            "component": None,
+            "path": "/data/WALs/host,16020/w%2C1",
+            "component": "wal",
             "tracing_mode": "block",
         }
     ]
 
 
 def test_what_is_unknown_is_empty_never_zero(tmp_path: Path) -> None:
-    flush = replace(PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, flags=0, mode=3, size_bytes=0, inode=0, pid=0, comm=bytes(16))
+    flush = replace(PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, flags=0, mode=3, size_bytes=0, inode=0)
     (row,) = table_of(tmp_path, [flush]).to_pylist()
-    for name in ("vfs_ns", "block_ns", "driver_ns", "pid", "comm", "cgroup_id", "inode", "node"):
+    for name in ("vfs_ns", "block_ns", "driver_ns", "pid", "comm", "cgroup_id", "inode", "path", "component", "node"):
         assert row[name] is None
     assert row["total_ns"] == row["device_ns"] == 30
     assert row["size_bytes"] == 0
@@ -131,26 +132,21 @@ def test_start_and_offset(tmp_path: Path) -> None:
     assert row["t_us"] == 1.5, "the default start is corrected like the times"
 
 
-def test_a_disk_that_the_header_does_not_name(tmp_path: Path) -> None:
-    (row,) = table_of(tmp_path, [replace(PLAIN, device=259 << 20 | 70_000)]).to_pylist()
-    assert row["device"] == "259:70000"
-
-
 def test_codes_of_a_later_version_have_no_value(tmp_path: Path) -> None:
-    (row,) = table_of(tmp_path, [replace(PLAIN, mode=200, origin=99)]).to_pylist()
-    assert (row["mode"], row["origin"]) == (None, None)
+    (row,) = table_of(tmp_path, [replace(PLAIN, mode=9, origin=99, tracing=77)]).to_pylist()
+    assert (row["mode"], row["origin"], row["tracing_mode"]) == (None, None, None)
 
 
 def test_blocks_join_seamlessly(tmp_path: Path) -> None:
-    count = 2 * decode.BLOCK_RECORDS + 1
-    comm = [f"thread-{i % 7}".encode().ljust(16, b"\0") for i in range(count)]
+    count = 2 * tracefile.BLOCK_SLOTS + 1
+    comm = [f"thread-{i % 7}".encode() for i in range(count)]
     records = [replace(PLAIN, sector=i, comm=comm[i]) for i in range(count)]
     table = table_of(tmp_path, records)
     assert table["sector"].to_pylist() == list(range(count))
     assert table["comm"].cast(pa.string()).to_pylist() == [f"thread-{i % 7}" for i in range(count)]
 
 
-durations = st.one_of(st.just(EMPTY), st.integers(0, 2**62 // 8))
+durations = st.one_of(st.just(EMPTY), st.integers(0, 2**40 - 2), st.integers(2**32 - 2, 2**32 + 2))
 records = st.builds(
     Record,
     start_ns=st.integers(0, 2**61),
@@ -162,15 +158,17 @@ records = st.builds(
     sector=st.integers(0, 2**50),
     cgroup_id=st.integers(0, 2**63 - 1),
     inode=st.integers(0, 2**63 - 1),
+    path=st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=80)),
     size_bytes=st.integers(0, 2**32 - 1),
-    device=st.integers(0, 2**32 - 1),
+    device=st.sampled_from(list(NAMES)),
     pid=st.integers(0, 2**32 - 1),
     tid=st.integers(0, 2**32 - 1),
-    comm=st.binary(min_size=16, max_size=16),
+    comm=st.text(st.characters(exclude_categories=["Cs"]), max_size=15).map(str.encode),
     mode=st.integers(0, 3),
     origin=st.integers(0, 4),
     flags=st.integers(0, 255),
     status=st.integers(0, 255),
+    tracing=st.integers(0, 4),
     bios=st.integers(0, 65535),
     requeues=st.integers(0, 65535),
 )
@@ -185,10 +183,9 @@ def expected(record: Record) -> dict[str, Any]:
     layers = [record.vfs_ns, record.block_ns, record.driver_ns, record.device_ns]
     present = [value for value in layers if value != EMPTY]
     owned = bool(record.flags & 2)
-    numbers = f"{record.device >> 20}:{record.device & 0xFFFFF}"
     return {
         "t_unix_ns": record.start_ns + HEADER["anchor_unix_ns"] - HEADER["anchor_mono_ns"],
-        "device": HEADER["devices"].get(numbers, numbers),
+        "device": NAMES[record.device],
         "sector": record.sector,
         "mode": "RWDF"[record.mode],
         "sync": bool(record.flags & 1),
@@ -200,9 +197,11 @@ def expected(record: Record) -> dict[str, Any]:
         "device_ns": or_none(record.device_ns),
         "origin": ["other", "syscall", "writeback", "journal", "io_uring"][record.origin],
         "pid": record.pid if owned else None,
-        "comm": record.comm.partition(b"\0")[0].decode("utf-8", "replace") if owned else None,
+        "comm": record.comm.decode() if owned else None,
         "cgroup_id": record.cgroup_id if owned else None,
         "inode": record.inode or None,
+        "path": record.path if record.inode else None,
+        "tracing_mode": ["block", "irq", "nvme", "scsi", "fentry"][record.tracing],
     }
 
 
@@ -235,10 +234,11 @@ def test_truncation_at_every_byte(tmp_path: Path) -> None:
     for end in range(len(content) + 1):
         path.write_bytes(content[:end])
         if end < 1024:
-            with pytest.raises(decode.TraceFileError):
+            with pytest.raises(tracefile.TraceFileError):
                 decode.read_table(path)
         else:
-            assert decode.read_table(path).num_rows == (end - 1024) // RECORD.size
+            definitions = len(file_of([PLAIN])) - SLOT.size
+            assert decode.read_table(path).num_rows == max(0, end - definitions) // SLOT.size
 
 
 def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
@@ -250,7 +250,7 @@ def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
     [
         (lambda content: b"STRATAOP" + content[8:], "not a trace"),
         (lambda content: b"\x7fELF" + content[4:], "not a trace"),
-        (lambda content: content[:8] + struct.pack("<I", 2) + content[12:], "version 2"),
+        (lambda content: content[:8] + struct.pack("<I", 1) + content[12:], "version 1"),
         (lambda content: content[:12] + struct.pack("<I", 1000) + content[16:], "no multiple of 64"),
         (lambda content: content[:12] + struct.pack("<I", 0) + content[16:], "no multiple of 64"),
         (lambda content: content[:12] + struct.pack("<I", 1 << 31) + content[16:], "ends within"),
@@ -260,8 +260,14 @@ def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
         (set_header("record_bytes", 96), "records of 96 bytes"),
         (set_header("anchor_unix_ns", "soon"), "not the expected JSON"),
         (set_header("anchor_mono_ns", 1 << 70), "not the expected JSON"),
-        (set_header("devices", ["loop0"]), "not the expected JSON"),
-        (lambda _: file_of([], {k: v for k, v in HEADER.items() if k != "devices"}), "without 'devices'"),
+        (lambda _: file_of([], {k: v for k, v in HEADER.items() if k != "started_mono_ns"}), "without 'started"),
+        (lambda content: content[:1024] + content[-64:], "task 1, which is not defined"),
+        (lambda content: content[:1024] + text_slots({"task": -1}), "damaged definition"),
+        (
+            lambda content: content[:1024] + text_slots({"task": 1 << 40, "pid": 1, "cgroup_id": 1}),
+            "damaged definition",
+        ),
+        (lambda content: content[:1024] + b"{" * 63 + b"\n", "damaged definition"),
     ],
 )
 def test_a_file_that_is_no_trace(
@@ -276,10 +282,10 @@ def test_a_file_that_is_no_trace(
 
 
 @anywhere
-@given(st.integers(0, 1023), st.integers(0, 255))
-def test_any_damaged_byte_of_the_header_is_read_or_refused(tmp_path: Path, where: int, value: int) -> None:
-    content = bytearray(file_of([PLAIN]))
-    content[where] = value
+@given(st.integers(0, 2000), st.binary(min_size=1, max_size=8))
+def test_any_damaged_bytes_are_read_or_refused(tmp_path: Path, where: int, value: bytes) -> None:
+    content = bytearray(file_of([PLAIN, replace(PLAIN, pid=7, inode=8)]))
+    content[where : where + len(value)] = value
     path = tmp_path / "io.bin"
     path.write_bytes(content)
     assert decode.main([str(path)]) in (0, 5)

@@ -15,14 +15,17 @@ from typing import Any
 
 TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
 
-# Written down here once more, so that the tests do not believe the decoder.
-RECORD = struct.Struct("<9Q4I16s4B2H")
+# The format written down here once more, so that the tests do not believe the decoder.
+SLOT = struct.Struct("<2Q5I3I5BBH4B2H")
 EMPTY = 2**64 - 1
+EMPTY_40_BITS = 2**40 - 1
 READY_TIMEOUT_S = 30
 
 
 @dataclass
 class Record:
+    """One request, its definitions looked up; EMPTY, 0, b"" and None where they are not known."""
+
     start_ns: int
     vfs_ns: int
     block_ns: int
@@ -32,6 +35,7 @@ class Record:
     sector: int
     cgroup_id: int
     inode: int
+    path: str | None
     size_bytes: int
     device: int
     pid: int
@@ -41,18 +45,131 @@ class Record:
     origin: int
     flags: int
     status: int
+    tracing: int
     bios: int
     requeues: int
 
-    def pack(self) -> bytes:
-        return RECORD.pack(*vars(self).values())
+    @property
+    def durations(self) -> list[int]:
+        return [self.vfs_ns, self.block_ns, self.driver_ns, self.device_ns, self.scheduler_ns]
+
+
+def text_slots(definition: dict[str, Any]) -> bytes:
+    text = json.dumps(definition).encode()
+    return text.ljust((len(text) // 64 + 1) * 64 - 1) + b"\n"
+
+
+def pack(records: list[Record], names: dict[int, str]) -> bytes:
+    """Slots for these records, definitions before their first use."""
+    numbers: dict[object, int] = {}
+    content = bytearray()
+
+    def number(key: tuple[object, ...], definition: dict[str, Any], kind: str, first: int) -> int:
+        if (kind, key) not in numbers:
+            numbers[kind, key] = first + sum(k[0] == kind for k in numbers if isinstance(k, tuple))
+            content.extend(text_slots({kind: numbers[kind, key], **definition}))
+        return numbers[kind, key]
+
+    for r in records:
+        device = number((r.device,), {"name": names.get(r.device, str(r.device))}, "device", 0)
+        task = file = 0
+        if r.flags & 2:
+            task = number(
+                (r.pid, r.tid, r.comm, r.cgroup_id),
+                {"pid": r.pid, "tid": r.tid, "comm": r.comm.decode("latin-1"), "cgroup_id": r.cgroup_id},
+                "task",
+                1,
+            )
+        if r.inode:
+            path = None if r.path is None else r.path.encode("utf-8", "surrogateescape").decode("latin-1")
+            file = number((r.inode, r.path), {"inode": r.inode, "path": path}, "file", 1)
+        durations = [min(value, EMPTY_40_BITS) for value in r.durations]
+        content.extend(
+            SLOT.pack(
+                r.start_ns,
+                r.sector,
+                *(value & 0xFFFFFFFF for value in durations),
+                r.size_bytes,
+                task,
+                file,
+                *(value >> 32 for value in durations),
+                r.mode,
+                device,
+                r.origin,
+                r.flags,
+                r.status,
+                r.tracing,
+                r.bios,
+                r.requeues,
+            )
+        )
+    return bytes(content)
+
+
+class Slots:
+    """A trace file, read slot by slot."""
+
+    def __init__(self, path: Path) -> None:
+        content = path.read_bytes()
+        (header_bytes,) = struct.unpack_from("<I", content, 12)
+        self.definitions: dict[str, dict[int, dict[str, Any]]] = {"device": {}, "task": {}, "file": {}}
+        self.records: list[Record] = []
+        text = b""
+        for at in range(header_bytes, len(content) - 63, 64):
+            slot = content[at : at + 64]
+            if 0x20 <= slot[53] <= 0x7E:
+                text += slot
+                if slot.endswith(b"\n"):
+                    self._define(json.loads(text))
+                    text = b""
+            else:
+                self.records.append(self._record(slot))
+
+    def _define(self, definition: dict[str, Any]) -> None:
+        (kind,) = set(definition) & set(self.definitions)
+        self.definitions[kind][definition[kind]] = definition
+
+    def _record(self, slot: bytes) -> Record:
+        start, sector, *rest = SLOT.unpack(slot)
+        low, (size, task, file), high = rest[:5], rest[5:8], rest[8:13]
+        mode, device, origin, flags, status, tracing, bios, requeues = rest[13:]
+        durations = [lo | hi << 32 for lo, hi in zip(low, high, strict=True)]
+        disk = self.definitions["device"][device]
+        nobody: dict[str, Any] = {"pid": 0, "tid": 0, "comm": "", "cgroup_id": 0}
+        owner = self.definitions["task"][task] if task else nobody
+        assert bool(task) == bool(flags & 2)
+        nothing: dict[str, Any] = {"inode": 0, "path": None}
+        named = self.definitions["file"][file] if file else nothing
+        path = named["path"]
+        vfs, block, driver, in_device, scheduler = (EMPTY if d == EMPTY_40_BITS else d for d in durations)
+        return Record(
+            start_ns=start,
+            vfs_ns=vfs,
+            block_ns=block,
+            driver_ns=driver,
+            device_ns=in_device,
+            scheduler_ns=scheduler,
+            sector=sector,
+            cgroup_id=owner["cgroup_id"],
+            inode=named["inode"],
+            path=None if path is None else path.encode("latin-1").decode(),
+            size_bytes=size,
+            device=disk["major"] << 20 | disk["minor"],
+            pid=owner["pid"],
+            tid=owner["tid"],
+            comm=owner["comm"].encode("latin-1"),
+            mode=mode,
+            origin=origin,
+            flags=flags,
+            status=status,
+            tracing=tracing,
+            bios=bios,
+            requeues=requeues,
+        )
 
 
 def read_records(path: Path) -> list[Record]:
-    content = path.read_bytes()
-    (header_bytes,) = struct.unpack_from("<I", content, 12)
-    end = header_bytes + (len(content) - header_bytes) // RECORD.size * RECORD.size
-    return [Record(*fields) for fields in RECORD.iter_unpack(content[header_bytes:end])]
+    return Slots(path).records
 
 
 class Trace:

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Which devices are traced, and their counters. */
+#ifndef DEVICE_BPF_H
+#define DEVICE_BPF_H
+
+#include "kernel.h"
+#include "iotrace.h"
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+/* Set before loading. */
+const volatile bool filter_devices;
+
+/* Set while running. */
+volatile __u32 switched_on = 0;
+volatile __u64 switched_on_ns = 0;
+
+/* The device in each slot; 0 = free. User space fills it when devices are filtered by. */
+__u32 device_slots[IOTRACE_DEVICE_SLOTS] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, IOTRACE_DEVICE_SLOTS);
+	__type(key, __u32);
+	__type(value, struct iotrace_counters);
+} counters SEC(".maps");
+
+/* Counters are per CPU, but an interrupt may come between reading and writing one. */
+static __always_inline void count(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
+static __always_inline __u32 device_of(struct gendisk *disk)
+{
+	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
+}
+
+#define NOT_TRACED IOTRACE_DEVICE_SLOTS
+
+/* Without a filter, a new device begins to count when it is first seen. */
+static __always_inline __u32 slot_of(__u32 device)
+{
+	__u32 slot = iotrace_device_slot(device);
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < IOTRACE_SLOT_TRIES; i++) {
+		__u32 at = (slot + i) & (IOTRACE_DEVICE_SLOTS - 1);
+
+		if (device_slots[at] == device)
+			return at;
+		if (device_slots[at])
+			continue;
+		if (filter_devices)
+			return NOT_TRACED;
+		if (__sync_val_compare_and_swap(&device_slots[at], 0, device) == 0 || device_slots[at] == device)
+			return at;
+	}
+	return NOT_TRACED;
+}
+
+static __always_inline bool is_traced(__u32 device)
+{
+	return slot_of(device) != NOT_TRACED;
+}
+
+/* NULL: not a device to trace. */
+static __always_inline struct iotrace_counters *counters_of(__u32 device)
+{
+	__u32 slot = slot_of(device);
+
+	return bpf_map_lookup_elem(&counters, &slot);
+}
+
+/* 0 for a bare controller queue. */
+static __always_inline __u32 device_of_request(struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+
+	return disk ? device_of(disk) : 0;
+}
+
+#endif

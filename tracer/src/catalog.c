@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+
+struct known_file {
+	__u64 inode;
+	__u32 generation, filesystem;
+	char *path; /* NULL = not known */
+	bool defined;
+};
+
+/* The keys of the tables; no holes. */
+struct inode_key {
+	__u64 inode;
+	__u32 generation, filesystem;
+};
+
+struct name_key {
+	struct inode_key inode;
+	__u64 path_hash;
+};
+
+void catalog_open(struct catalog *catalog, struct output *output)
+{
+	*catalog = (struct catalog){
+		.output = output,
+		.tasks.key_bytes = sizeof(struct iotrace_task),
+		.names.key_bytes = sizeof(struct name_key),
+		.inodes.key_bytes = sizeof(struct inode_key),
+		.disks_defined.key_bytes = sizeof(__u64),
+	};
+}
+
+/* ---- names of files ---- */
+
+/* The names come from the file up to the root; writes "/root/.../file" and returns false when some are missing. */
+static bool inner_path(const struct iotrace_name *name, char *path)
+{
+	size_t at = PATH_MAX - 1;
+
+	path[at] = 0;
+	for (size_t i = 0; i < name->bytes;) {
+		size_t length = strnlen(name->names + i, name->bytes - i);
+
+		if (at < length + 1)
+			return false;
+		at -= length;
+		memcpy(path + at, name->names + i, length);
+		path[--at] = '/';
+		i += length + 1;
+	}
+	memmove(path, path + at, PATH_MAX - at);
+	return name->whole && name->bytes;
+}
+
+static __u64 text_hash(const char *text)
+{
+	__u64 hash = 0xcbf29ce484222325ULL; /* FNV-1a */
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
+	return hash;
+}
+
+static __u32 add_file(struct catalog *catalog, const struct inode_key *key, const char *path)
+{
+	struct known_file *file;
+
+	if (!(catalog->file_count & (catalog->file_count - 1))) {
+		size_t capacity = catalog->file_count ? catalog->file_count * 2 : 1;
+
+		catalog->files = realloc(catalog->files, capacity * sizeof(*catalog->files));
+		if (!catalog->files)
+			abort();
+	}
+	file = &catalog->files[catalog->file_count++];
+	*file = (struct known_file){key->inode, key->generation, key->filesystem, NULL, false};
+	if (*path) {
+		file->path = strdup(path);
+		if (!file->path)
+			abort();
+	}
+	return catalog->file_count;
+}
+
+static __u32 file_named(struct catalog *catalog, const struct inode_key *inode, const char *path)
+{
+	struct name_key key = {*inode, text_hash(path)};
+	size_t where;
+	__u32 file;
+
+	/* Its name has left the memory of the kernel, but we have seen it before. */
+	if (!*path) {
+		file = table_find(&catalog->inodes, inode, &where);
+		if (file)
+			return file;
+	}
+	file = table_find(&catalog->names, &key, &where);
+	if (!file) {
+		file = add_file(catalog, inode, path);
+		table_add(&catalog->names, &key, where, file);
+	}
+	if (table_find(&catalog->inodes, inode, &where))
+		catalog->inodes.numbers[where] = file;
+	else
+		table_add(&catalog->inodes, inode, where, file);
+	return file;
+}
+
+void catalog_name(struct catalog *catalog, const struct iotrace_name *name)
+{
+	struct inode_key key = {name->inode, name->generation, name->filesystem};
+	char inner[PATH_MAX], path[2 * PATH_MAX] = "";
+
+	if (inner_path(name, inner))
+		mounts_path(&catalog->mounts, name->filesystem, inner, path, sizeof(path));
+	if (name->file >= catalog->numbers) {
+		__u32 more = (name->file + 1) * 2;
+
+		catalog->file_of_number = realloc(catalog->file_of_number, more * sizeof(*catalog->file_of_number));
+		if (!catalog->file_of_number)
+			abort();
+		memset(catalog->file_of_number + catalog->numbers, 0,
+		       (more - catalog->numbers) * sizeof(*catalog->file_of_number));
+		catalog->numbers = more;
+	}
+	catalog->file_of_number[name->file] = file_named(catalog, &key, path);
+}
+
+/* ---- definitions ---- */
+
+static void define_file(struct output *output, __u32 number, const struct known_file *file)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *stream = open_memstream(&text, &length);
+
+	if (!stream)
+		abort();
+	fprintf(stream, "{\"file\": %u, \"inode\": %llu, \"generation\": %u, \"filesystem\": \"%u:%u\", \"path\": ",
+		number, (unsigned long long)file->inode, file->generation, device_major(file->filesystem),
+		device_minor(file->filesystem));
+	if (file->path)
+		json_string(stream, file->path);
+	else
+		fputs("null", stream);
+	fputc('}', stream);
+	fclose(stream);
+	output_append_text(output, text, length);
+	free(text);
+}
+
+static void define_task(struct output *output, __u32 number, const struct iotrace_task *task)
+{
+	char comm[IOTRACE_COMM_BYTES + 1] = "";
+	char *text = NULL;
+	size_t length;
+	FILE *stream = open_memstream(&text, &length);
+
+	if (!stream)
+		abort();
+	memcpy(comm, task->comm, IOTRACE_COMM_BYTES);
+	fprintf(stream, "{\"task\": %u, \"pid\": %u, \"tid\": %u, \"cgroup_id\": %llu, \"comm\": ", number, task->pid,
+		task->tid, (unsigned long long)task->cgroup_id);
+	json_string(stream, comm);
+	fputc('}', stream);
+	fclose(stream);
+	output_append_text(output, text, length);
+	free(text);
+}
+
+static void define_device(struct output *output, size_t number, const struct device *device)
+{
+	char text[DEVICE_NAME_BYTES + 128];
+	int length = snprintf(text, sizeof(text), "{\"device\": %zu, \"major\": %u, \"minor\": %u, \"name\": \"%s\"}", number,
+			      device_major(device->id), device_minor(device->id), device->name);
+
+	output_append_text(output, text, length);
+}
+
+__u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
+{
+	size_t where;
+	__u32 number = table_find(&catalog->tasks, task, &where);
+
+	if (number)
+		return number;
+	number = catalog->tasks.used + 1;
+	table_add(&catalog->tasks, task, where, number);
+	define_task(catalog->output, number, task);
+	return number;
+}
+
+__u32 catalog_file(struct catalog *catalog, __u32 number)
+{
+	__u32 file = number < catalog->numbers ? catalog->file_of_number[number] : 0;
+
+	if (file && !catalog->files[file - 1].defined) {
+		catalog->files[file - 1].defined = true;
+		define_file(catalog->output, file, &catalog->files[file - 1]);
+	}
+	return file;
+}
+
+__u16 catalog_device(struct catalog *catalog, __u32 id)
+{
+	struct devices *devices = catalog->output->devices;
+	struct device *device = devices_find_or_add(devices, id);
+	__u16 number = device - devices->list;
+	__u64 key = id;
+	size_t where;
+
+	if (!table_find(&catalog->disks_defined, &key, &where)) {
+		table_add(&catalog->disks_defined, &key, where, 1);
+		define_device(catalog->output, number, device);
+	}
+	return number;
+}
+
+void catalog_forget_definitions(struct catalog *catalog)
+{
+	table_clear(&catalog->tasks);
+	table_clear(&catalog->disks_defined);
+	for (__u32 i = 0; i < catalog->file_count; i++)
+		catalog->files[i].defined = false;
+}
+
+void catalog_close(struct catalog *catalog)
+{
+	table_free(&catalog->tasks);
+	table_free(&catalog->names);
+	table_free(&catalog->inodes);
+	table_free(&catalog->disks_defined);
+	for (__u32 i = 0; i < catalog->file_count; i++)
+		free(catalog->files[i].path);
+	free(catalog->files);
+	free(catalog->file_of_number);
+	mounts_free(&catalog->mounts);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks, files and disks that records refer to: defined in the file once, before the first record that needs them. */
+#ifndef CATALOG_H
+#define CATALOG_H
+
+#include "iotrace.h"
+#include "mounts.h"
+#include "output.h"
+#include "table.h"
+
+struct known_file;
+
+struct catalog {
+	struct output *output;
+	struct mounts mounts;
+	struct table tasks;
+	struct table names;  /* file and name -> index in `files` + 1 */
+	struct table inodes; /* file -> index of its latest name + 1 */
+	struct known_file *files;
+	__u32 file_count;
+	__u32 *file_of_number; /* by the number that the BPF program gave: index in `files` + 1 */
+	__u32 numbers;
+	struct table disks_defined;
+};
+
+void catalog_open(struct catalog *catalog, struct output *output);
+
+void catalog_name(struct catalog *catalog, const struct iotrace_name *name);
+
+/* These return the number that stands for it in the records of the current output file. */
+__u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task);
+__u32 catalog_file(struct catalog *catalog, __u32 number);
+__u16 catalog_device(struct catalog *catalog, __u32 device);
+
+/* A new output file has begun: everything is to be defined again. */
+void catalog_forget_definitions(struct catalog *catalog);
+
+void catalog_close(struct catalog *catalog);
+
+#endif

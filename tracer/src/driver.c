@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE /* basename() that leaves its argument alone */
+#include "driver.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <ctype.h>
+#include <limits.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel_types.h"
+
+static const char *const NVME_MODULES[] = {"nvme_core", NULL};
+static const char *const SCSI_MODULES[] = {"scsi_mod", NULL};
+static const char *const VIRTIO_MODULES[] = {"virtio_blk", NULL};
+
+/* ---- what the kernel offers ---- */
+
+/* Locked-down kernels refuse it; the only way to know is to try. */
+static bool can_attach_to_functions(void)
+{
+	const struct bpf_insn program[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY);
+	int fd, link = -1;
+
+	options.attach_btf_id = kernel_function_id("blk_mq_complete_request_remote");
+	if (!options.attach_btf_id)
+		return false;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "strata_try", "GPL", program, 2, &options);
+	if (fd < 0)
+		return false;
+	link = bpf_raw_tracepoint_open(NULL, fd);
+	if (link >= 0)
+		close(link);
+	close(fd);
+	return link >= 0;
+}
+
+void driver_probe(struct driver_support *support)
+{
+	*support = (struct driver_support){
+		.nvme = kernel_has_tracepoint("nvme_setup_cmd", NVME_MODULES) &&
+			kernel_has_tracepoint("nvme_sq", NVME_MODULES),
+		.scsi = kernel_has_tracepoint("scsi_dispatch_cmd_start", SCSI_MODULES) &&
+			kernel_has_tracepoint("scsi_dispatch_cmd_done", SCSI_MODULES),
+		.irq = kernel_has_tracepoint("irq_handler_entry", NULL),
+		.fentry = kernel_has_function("virtio_queue_rq", VIRTIO_MODULES) && can_attach_to_functions(),
+	};
+	support->fentry_batch = support->fentry && kernel_has_function("virtio_queue_rqs", VIRTIO_MODULES);
+}
+
+/* ---- disks ---- */
+
+/* The last part of what the link /sys/block/DISK/LINK points to; "" when there is none. */
+static void linked_name(const char *disk, const char *link, char name[NAME_MAX + 1])
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/%s", disk, link);
+	length = readlink(path, target, sizeof(target) - 1);
+	target[length < 0 ? 0 : length] = 0;
+	snprintf(name, NAME_MAX + 1, "%s", basename(target));
+}
+
+static bool is_nvme(const char *disk)
+{
+	return strncmp(disk, "nvme", 4) == 0;
+}
+
+static bool is_driven_by(const char *disk, const char *link, const char *wanted)
+{
+	char name[NAME_MAX + 1];
+
+	linked_name(disk, link, name);
+	return strcmp(name, wanted) == 0;
+}
+
+enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk)
+{
+	__u32 *irqs;
+	bool has_irq;
+
+	if (is_nvme(disk) && support->nvme)
+		return IOTRACE_NVME;
+	if (is_driven_by(disk, "device/subsystem", "scsi") && support->scsi)
+		return IOTRACE_SCSI;
+	if (is_driven_by(disk, "device/driver", "virtio_blk") && support->fentry)
+		return IOTRACE_FENTRY;
+	if (!support->irq)
+		return IOTRACE_BLOCK;
+	irqs = calloc(IOTRACE_IRQS, sizeof(*irqs));
+	if (!irqs)
+		abort();
+	has_irq = driver_irqs(disk, 1, irqs);
+	free(irqs);
+	return has_irq ? IOTRACE_IRQ : IOTRACE_BLOCK;
+}
+
+/* What the names of a disk's interrupts begin with: "virtio1-req.0", "nvme0q3". False: they belong to others, too. */
+static bool irq_prefix(const char *disk, char prefix[NAME_MAX + 2])
+{
+	char name[NAME_MAX + 1];
+
+	linked_name(disk, "device", name);
+	if (is_nvme(disk))
+		snprintf(prefix, NAME_MAX + 2, "%sq", name);
+	else if (is_driven_by(disk, "device/driver", "virtio_blk"))
+		snprintf(prefix, NAME_MAX + 2, "%s", name);
+	else
+		return false;
+	return *name;
+}
+
+/* "virtio1" is the prefix of "virtio1-req.0" and of itself (one interrupt for all), not of "virtio10". */
+static bool is_irq_of(const char *prefix, const char *name)
+{
+	size_t length = strlen(prefix);
+
+	return strncmp(name, prefix, length) == 0 && (prefix[length - 1] == 'q' || !isdigit((unsigned char)name[length]));
+}
+
+bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS])
+{
+	char prefix[NAME_MAX + 2], *line = NULL;
+	FILE *file;
+	size_t size = 0;
+	bool found = false;
+
+	if (!irq_prefix(disk, prefix))
+		return false;
+	file = fopen("/proc/interrupts", "re");
+	if (!file)
+		return false;
+	while (getline(&line, &size, file) > 0) {
+		char *end = line + strlen(line), *name;
+		unsigned irq;
+
+		while (end > line && isspace((unsigned char)end[-1]))
+			*--end = 0;
+		name = strrchr(line, ' ');
+		if (!name || sscanf(line, "%u:", &irq) != 1 || irq >= IOTRACE_IRQS || !is_irq_of(prefix, name + 1))
+			continue;
+		device_of_irq[irq] = id;
+		found = true;
+	}
+	free(line);
+	fclose(file);
+	return found;
+}
+
+/* ---- words ---- */
+
+const char *driver_mode_name(enum iotrace_tracing mode)
+{
+	static const char *const NAMES[IOTRACE_TRACINGS] = {"block", "irq", "nvme", "scsi", "fentry"};
+
+	return NAMES[mode];
+}
+
+const char *driver_not_visible(enum iotrace_tracing mode)
+{
+	static const char *const WHY[IOTRACE_TRACINGS] = {
+		[IOTRACE_BLOCK] = "no tracepoint, function or interrupt of this driver can be attached to; "
+				  "its time is part of block and device",
+		[IOTRACE_IRQ] = "submission: its time is part of block and device; the driver layer is interrupt to completion",
+		[IOTRACE_SCSI] = "the host adapter's driver: its time is part of device",
+		[IOTRACE_FENTRY] = "interrupt entry until the driver found the request: its time is part of device",
+	};
+
+	return WHY[mode];
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this kernel shows of the drivers, and the best honest mode for each disk. */
+#ifndef DRIVER_H
+#define DRIVER_H
+
+#include <stdbool.h>
+#include <linux/types.h>
+
+#include "iotrace.h"
+
+/* What can be attached to. */
+struct driver_support {
+	bool nvme, scsi, irq;
+	bool fentry;	   /* functions of virtio_blk */
+	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */
+};
+
+void driver_probe(struct driver_support *support);
+
+/* By the name of the disk. */
+enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk);
+
+/* Enters the interrupts of the disk; false when it has none of its own. */
+bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS]);
+
+/* As in the column tracing_mode. */
+const char *driver_mode_name(enum iotrace_tracing mode);
+
+/* What of the driver's time this mode does not show; NULL when it shows all. */
+const char *driver_not_visible(enum iotrace_tracing mode);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_types.h"
+
+#include <bpf/btf.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Parsed once: it takes 20 ms and some megabytes. */
+static struct btf *kernel;
+
+static struct btf *kernel_btf(void)
+{
+	if (!kernel)
+		kernel = btf__load_vmlinux_btf();
+	return kernel;
+}
+
+static bool kernel_has(const char *name, __u32 kind, const char *const *modules)
+{
+	bool found;
+
+	if (!kernel_btf())
+		return false;
+	found = btf__find_by_name_kind(kernel, name, kind) > 0;
+	for (; !found && modules && *modules; modules++) {
+		struct btf *module = btf__load_module_btf(*modules, kernel);
+
+		found = module && btf__find_by_name_kind(module, name, kind) > 0;
+		btf__free(module);
+	}
+	return found;
+}
+
+bool kernel_has_tracepoint(const char *name, const char *const *modules)
+{
+	char type[64];
+
+	snprintf(type, sizeof(type), "btf_trace_%s", name);
+	return kernel_has(type, BTF_KIND_TYPEDEF, modules);
+}
+
+bool kernel_has_function(const char *name, const char *const *modules)
+{
+	return kernel_has(name, BTF_KIND_FUNC, modules);
+}
+
+__u32 kernel_function_id(const char *name)
+{
+	int id = kernel_btf() ? btf__find_by_name_kind(kernel, name, BTF_KIND_FUNC) : -1;
+
+	return id > 0 ? id : 0;
+}
+
+__u32 kernel_enumerator(const char *name, __u32 otherwise)
+{
+	__u32 types = kernel_btf() ? btf__type_cnt(kernel) : 0;
+
+	for (__u32 id = 1; id < types; id++) {
+		const struct btf_type *type = btf__type_by_id(kernel, id);
+		const struct btf_enum *values = btf_enum(type);
+
+		if (!btf_is_enum(type))
+			continue;
+		for (int i = 0; i < btf_vlen(type); i++)
+			if (strcmp(btf__name_by_offset(kernel, values[i].name_off), name) == 0)
+				return values[i].val;
+	}
+	return otherwise;
+}
+
+void kernel_forget(void)
+{
+	btf__free(kernel);
+	kernel = NULL;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions to the running kernel's BTF. */
+#ifndef KERNEL_TYPES_H
+#define KERNEL_TYPES_H
+
+#include <stdbool.h>
+#include <linux/types.h>
+
+/* In the kernel itself or in one of these modules (NULL ends the list, and may stand for it). */
+bool kernel_has_tracepoint(const char *name, const char *const *modules);
+bool kernel_has_function(const char *name, const char *const *modules);
+
+/* 0: there is no such function. */
+__u32 kernel_function_id(const char *name);
+
+/* The value of an enumerator of any type, or `otherwise`. */
+__u32 kernel_enumerator(const char *name, __u32 otherwise);
+
+/* Gives the memory back that the questions have taken. */
+void kernel_forget(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads what the BPF programs write: events from the logs of the CPUs, names of files. */
+#ifndef LOG_H
+#define LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iotrace.h"
+
+struct ring_buffer;
+
+/* What becomes of them. The name of a file comes before the first event that refers to it. */
+struct log_reader {
+	void (*event)(void *context, const struct iotrace_event *event);
+	void (*name)(void *context, const struct iotrace_name *name);
+	void *context;
+};
+
+struct log {
+	struct log_reader reader;
+	struct iotrace_head *heads;
+	struct iotrace_event *events;
+	struct ring_buffer *names;
+	unsigned cpus, events_per_cpu;
+	__u64 *known; /* by CPU: how far the log is whole */
+};
+
+/* Events per CPU that `bytes` give room for, a power of two. */
+unsigned log_events_per_cpu(size_t bytes, unsigned cpus);
+
+/* Returns 0 or a negative error. */
+int log_open(struct log *log, const struct log_reader *reader, int heads_fd, int events_fd, int names_fd,
+	     unsigned cpus, unsigned events_per_cpu);
+
+/* Hands on what is there; returns how many events. `fullness` = the fullest log before, 0 to 1. */
+unsigned long log_consume(struct log *log, double *fullness);
+
+void log_close(struct log *log);
+
+#endif

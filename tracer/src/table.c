@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_CAPACITY 1024
+
+static __u64 hash_of(const unsigned char *key, size_t bytes)
+{
+	__u64 hash = 0, word;
+
+	for (; bytes >= sizeof(word); key += sizeof(word), bytes -= sizeof(word)) {
+		memcpy(&word, key, sizeof(word));
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+static void reserve(struct table *table, size_t capacity)
+{
+	table->capacity = capacity;
+	table->used = 0;
+	table->keys = malloc(capacity * table->key_bytes);
+	table->numbers = calloc(capacity, sizeof(*table->numbers));
+	if (!table->keys || !table->numbers)
+		abort();
+}
+
+static void grow(struct table *table)
+{
+	struct table old = *table;
+	size_t where;
+
+	reserve(table, old.capacity * 2);
+	for (size_t i = 0; i < old.capacity; i++) {
+		const void *key = old.keys + i * old.key_bytes;
+
+		if (!old.numbers[i])
+			continue;
+		table_find(table, key, &where);
+		table_add(table, key, where, old.numbers[i]);
+	}
+	free(old.keys);
+	free(old.numbers);
+}
+
+__u32 table_find(struct table *table, const void *key, size_t *where)
+{
+	if (!table->capacity)
+		reserve(table, FIRST_CAPACITY);
+	if (table->used * 2 >= table->capacity)
+		grow(table);
+	*where = hash_of(key, table->key_bytes) & (table->capacity - 1);
+	for (; table->numbers[*where]; *where = (*where + 1) & (table->capacity - 1))
+		if (memcmp(table->keys + *where * table->key_bytes, key, table->key_bytes) == 0)
+			return table->numbers[*where];
+	return 0;
+}
+
+void table_add(struct table *table, const void *key, size_t where, __u32 number)
+{
+	memcpy(table->keys + where * table->key_bytes, key, table->key_bytes);
+	table->numbers[where] = number;
+	table->used++;
+}
+
+void table_clear(struct table *table)
+{
+	if (table->capacity)
+		memset(table->numbers, 0, table->capacity * sizeof(*table->numbers));
+	table->used = 0;
+}
+
+void table_free(struct table *table)
+{
+	free(table->keys);
+	free(table->numbers);
+	*table = (struct table){.key_bytes = table->key_bytes};
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open hash table from small keys of one size to numbers that are never 0. */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include <stddef.h>
+#include <stdbool.h>
+#include <linux/types.h>
+
+struct table {
+	size_t key_bytes;
+	size_t used, capacity; /* a power of two */
+	unsigned char *keys;
+	__u32 *numbers; /* 0 = free */
+};
+
+/* The number of `key`, which must have no holes that are not zero. 0: not there, `where` is its place. */
+__u32 table_find(struct table *table, const void *key, size_t *where);
+
+/* Right after table_find() has not found it. */
+void table_add(struct table *table, const void *key, size_t where, __u32 number);
+
+void table_clear(struct table *table);
+void table_free(struct table *table);
+
+#endif

@@ -1,0 +1,238 @@
+"""Who and which file, held against what the workload did: every request is looked up in the file's extents."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tracer import decode
+from tracer.tests.tracing import EMPTY, Record, Trace, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+OTHER, SYSCALL, WRITEBACK, JOURNAL, IO_URING = range(5)
+READ, WRITE, DISCARD, FLUSH = range(4)
+DIRTIER = 32
+SHARE = 0.99
+#: mkfs.xfs refuses smaller ones.
+DISK_BYTES = 320 << 20
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    disk: str
+    directory: Path
+    kind: str
+
+
+@pytest.fixture(params=["ext4", "xfs"])
+def filesystem(request: pytest.FixtureRequest, can_trace: None, tmp_path: Path) -> Iterator[FileSystem]:
+    kind = str(request.param)
+    options = {"ext4": ["-q", "-E", "lazy_itable_init=0"], "xfs": ["-q"]}[kind]
+    image, directory = tmp_path / "disk.img", tmp_path / "mounted"
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    directory.mkdir()
+    made = subprocess.run(["losetup", "--show", "-f", str(image)], check=False, capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    disk = made.stdout.strip()
+    try:
+        try:
+            subprocess.run([f"mkfs.{kind}", *options, disk], check=True)
+            subprocess.run(["mount", disk, str(directory)], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no {kind} here: {error}")
+        try:
+            (directory / "db" / "WALs").mkdir(parents=True)
+            yield FileSystem(Path(disk).name, directory, kind)
+        finally:
+            subprocess.run(["umount", str(directory)], check=True)
+    finally:
+        subprocess.run(["losetup", "-d", disk], check=True)
+        image.unlink()
+
+
+def extents(path: Path) -> list[tuple[int, int]]:
+    """First sector and the one behind the last, of each extent (FIEMAP)."""
+    listing = subprocess.run(
+        ["filefrag", "-v", "-s", "-b512", str(path)], check=True, capture_output=True, text=True
+    ).stdout
+    found = []
+    for line in listing.splitlines():
+        fields = line.replace("..", " ").replace(":", " ").split()
+        if len(fields) >= 6 and fields[0].isdigit():
+            found.append((int(fields[3]), int(fields[4]) + 1))
+    return found
+
+
+def of_file(records: list[Record], path: Path) -> list[Record]:
+    """The requests that touched the blocks of the file."""
+    places = extents(path)
+    return [r for r in records if r.size_bytes and any(begin <= r.sector < end for begin, end in places)]
+
+
+def share(records: list[Record], pid: int, inode: int, path: Path) -> float:
+    right = [r for r in records if r.pid == pid and r.inode == inode and r.path == str(path)]
+    return len(right) / len(records)
+
+
+def run_fio(path: Path, *arguments: str) -> int:
+    """Runs one job in a thread of fio's own process; returns its pid."""
+    command = ["fio", "--name=job", f"--filename={path}", "--thread", "--randseed=3", "--output=/dev/null", *arguments]
+    process = subprocess.Popen(command)
+    assert process.wait(60) == 0
+    return process.pid
+
+
+def lay_out(path: Path, megabytes: int) -> None:
+    path.write_bytes(os.urandom(megabytes << 20))
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def rows_of(trace: Trace) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = decode.read_table(trace.output).to_pylist()
+    return rows
+
+
+BATCHED = ["--iodepth_batch=16", "--number_ios=1600"]
+WORKLOADS = {
+    "psync": ["--ioengine=psync", "--direct=1", "--rw=randrw", "--bs=4k", "--number_ios=600"],
+    "libaio": ["--ioengine=libaio", "--direct=1", "--rw=randrw", "--bs=4k", "--iodepth=16", "--number_ios=600"],
+    "io_uring": ["--ioengine=io_uring", "--direct=1", "--rw=randrw", "--bs=4k", "--iodepth=8", "--number_ios=600"],
+    "mmap": ["--ioengine=mmap", "--rw=randrw", "--bs=4k", "--fsync=100", "--number_ios=600"],
+    "buffered": ["--ioengine=psync", "--rw=randrw", "--bs=4k", "--fsync=8", "--number_ios=400"],
+    "split": ["--ioengine=libaio", "--direct=1", "--rw=randrw", "--bs=4m", "--iodepth=4", "--number_ios=20"],
+    "merged": ["--ioengine=libaio", "--direct=1", "--rw=read", "--bs=4k", "--iodepth=32", *BATCHED],
+}
+
+
+@pytest.mark.parametrize("workload", list(WORKLOADS))
+def test_task_file_and_component(filesystem: FileSystem, workload: str, tmp_path: Path) -> None:
+    path = filesystem.directory / "db" / "WALs" / "host,16020.log"
+    lay_out(path, 32)
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        pid = run_fio(path, "--size=32m", *WORKLOADS[workload])
+        os.sync()
+        assert trace.stop() == 0
+    touched = of_file(trace.records(), path)
+    assert len(touched) >= 10
+    assert share(touched, pid, path.stat().st_ino, path) >= SHARE
+    rows = rows_of(trace)
+    named = [row for row in rows if row["path"] == str(path)]
+    assert len(named) == len([r for r in trace.records() if r.path == str(path)]) >= SHARE * len(touched)
+    assert all(row["component"] == "wal" and row["inode"] == path.stat().st_ino for row in named)
+    direct = "--direct=1" in WORKLOADS[workload]
+    origin = IO_URING if workload == "io_uring" else SYSCALL
+    if direct:
+        assert sum(r.origin == origin for r in touched) >= SHARE * len(touched)
+    if workload == "split":
+        assert len(touched) > 20, "no request was split"
+    if workload == "merged":
+        assert any(r.bios > 1 for r in touched), "no request was merged"
+
+
+def test_write_back_is_of_the_task_that_dirtied_the_page(filesystem: FileSystem, tmp_path: Path) -> None:
+    path = filesystem.directory / "dirty"
+    lay_out(path, 8)
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        pid = run_fio(path, "--size=8m", "--ioengine=psync", "--rw=randwrite", "--bs=4k", "--number_ios=500")
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    written = [r for r in of_file(trace.records(), path) if r.mode == WRITE and r.origin == WRITEBACK]
+    assert len(written) > 20
+    assert share(written, pid, path.stat().st_ino, path) >= SHARE
+    assert all(r.comm.startswith(b"fio") and r.flags & DIRTIER and r.vfs_ns == EMPTY for r in written)
+
+
+def test_a_pid_filter_takes_what_the_process_has_dirtied(filesystem: FileSystem, tmp_path: Path) -> None:
+    path, other = filesystem.directory / "wanted", filesystem.directory / "other"
+    go = "read go; exec dd if=/dev/urandom of={} bs=64k count=32 conv=notrunc"
+    writers = [subprocess.Popen(["sh", "-c", go.format(p)], stdin=-1, stderr=-3) for p in (path, other)]
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk, "--pid", str(writers[0].pid)) as trace:
+        for writer in writers:
+            writer.communicate(b"\n")
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    records = trace.records()
+    assert sum(r.size_bytes for r in records if r.path == str(path)) == 32 * 65536
+    assert not any(r.path == str(other) for r in records)
+    assert trace.device(filesystem.disk)["excluded"]["filtered"] > 0
+
+
+def write_direct(descriptor: int, count: int) -> None:
+    with mmap.mmap(-1, 4096) as aligned:
+        for i in range(count):
+            os.pwrite(descriptor, memoryview(aligned), i * 4096)
+
+
+def test_renamed_and_deleted_files(filesystem: FileSystem, tmp_path: Path) -> None:
+    old, new, gone = (filesystem.directory / name for name in ("old", "new", "gone"))
+    for path in (old, gone):
+        lay_out(path, 1)
+    renamed = os.open(old, os.O_WRONLY | os.O_DIRECT)
+    deleted = os.open(gone, os.O_WRONLY | os.O_DIRECT)
+    gone.unlink()
+    try:
+        with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+            write_direct(renamed, 50)
+            old.rename(new)
+            write_direct(renamed, 60)
+            write_direct(deleted, 70)
+            assert trace.stop() == 0
+        inodes = [os.fstat(descriptor).st_ino for descriptor in (renamed, deleted)]
+    finally:
+        os.close(renamed)
+        os.close(deleted)
+    count = {
+        (r.inode, r.path): sum((s.inode, s.path) == (r.inode, r.path) for s in trace.records())
+        for r in trace.records()
+        if r.pid == os.getpid() and r.inode
+    }
+    assert count == {(inodes[0], str(old)): 50, (inodes[0], str(new)): 60, (inodes[1], str(gone)): 70}
+
+
+def test_metadata_and_journal(filesystem: FileSystem, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        for i in range(200):
+            (filesystem.directory / f"empty{i}").touch()
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    rows = [row for row in rows_of(trace) if row["mode"] == "W" and row["size_bytes"]]
+    journal = [row for row in rows if row["origin"] == "journal"]
+    assert journal and all(row["component"] == "journal" and row["inode"] is None for row in journal)
+    named = sum(row["component"] in ("journal", "metadata") for row in rows)
+    assert named >= SHARE * len(rows)
+
+
+def test_many_files_at_once(filesystem: FileSystem, tmp_path: Path) -> None:
+    """More names in a moment than one round of the reader takes; two threads, so two CPUs."""
+    directory = filesystem.directory / "many"
+    directory.mkdir()
+
+    def write(part: int) -> None:
+        for i in range(part, 1000, 2):
+            descriptor = os.open(directory / f"{i:04}-{'x' * 100}", os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+            write_direct(descriptor, 1)
+            os.close(descriptor)
+
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        threads = [threading.Thread(target=write, args=(part,)) for part in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert trace.stop() == 0
+    seen = {(r.inode, r.path) for r in trace.records() if r.path and r.path.startswith(str(directory) + "/")}
+    assert json.loads(Path(f"{trace.output}.json").read_text())["names_dropped"] == 0
+    assert seen == {(p.stat().st_ino, str(p)) for p in directory.iterdir()}

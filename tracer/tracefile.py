@@ -1,0 +1,217 @@
+"""The tracer's file: header, slots of 64 bytes, and the definitions among them (tracer/src/record.h)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MAGIC = b"STRATAIO"
+VERSION = 2
+PREAMBLE = struct.Struct("<8sII")
+HEADER_ALIGNMENT = 64
+BLOCK_SLOTS = 1 << 14
+
+RECORD = np.dtype(
+    [
+        ("start_ns", "<i8"),
+        ("sector", "<i8"),
+        ("low", "<u4", (5,)),
+        ("size_bytes", "<u4"),
+        ("task", "<u4"),
+        ("file", "<u4"),
+        ("high", "u1", (5,)),
+        ("mode", "u1"),
+        ("device", "<u2"),
+        ("origin", "u1"),
+        ("flags", "u1"),
+        ("status", "u1"),
+        ("tracing", "u1"),
+        ("bios", "<u2"),
+        ("requeues", "<u2"),
+    ]
+)
+#: Order of `low` and `high`.
+DURATIONS = ("vfs_ns", "block_ns", "driver_ns", "device_ns", "scheduler_ns")
+DURATION_EMPTY = (1 << 40) - 1
+FIRST_TEXT, LAST_TEXT = 0x20, 0x7E
+#: No trace has more; a higher number is damage, and must not take the memory of so many.
+MOST_DEFINITIONS = 1 << 24
+
+Slots = np.ndarray[Any, np.dtype[np.void]]
+
+
+class TraceFileError(ValueError):
+    """The file is no trace, is of another version, damaged, or ends within its header."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before the slots."""
+
+    header_bytes: int
+    anchor_unix_ns: int
+    anchor_mono_ns: int
+    started_mono_ns: int
+
+    @property
+    def started_unix_ns(self) -> int:
+        return self.started_mono_ns - self.anchor_mono_ns + self.anchor_unix_ns
+
+
+def read_header(path: Path) -> Header:
+    """Reads and checks the header; raises TraceFileError with the reason in one line."""
+    with path.open("rb") as file:
+        preamble = file.read(PREAMBLE.size)
+        if preamble[: len(MAGIC)] != MAGIC[: len(preamble)] or not preamble:
+            raise TraceFileError(f"{path}: not a trace of block I/O (magic {preamble[:8]!r})")
+        if len(preamble) < PREAMBLE.size:
+            raise TraceFileError(f"{path}: ends within its header")
+        _, version, header_bytes = PREAMBLE.unpack(preamble)
+        if version != VERSION:
+            raise TraceFileError(f"{path}: version {version}, this decoder reads version {VERSION}")
+        if header_bytes % HEADER_ALIGNMENT or header_bytes <= PREAMBLE.size:
+            raise TraceFileError(f"{path}: header of {header_bytes} bytes, no multiple of {HEADER_ALIGNMENT}")
+        text = file.read(header_bytes - PREAMBLE.size)
+    if len(text) < header_bytes - PREAMBLE.size:
+        raise TraceFileError(f"{path}: ends within its header")
+    return _parse_header(path, header_bytes, text)
+
+
+def _parse_header(path: Path, header_bytes: int, text: bytes) -> Header:
+    try:
+        content = json.loads(text.decode("utf-8"))
+        header = Header(
+            header_bytes=header_bytes,
+            anchor_unix_ns=_whole(content["anchor_unix_ns"]),
+            anchor_mono_ns=_whole(content["anchor_mono_ns"]),
+            started_mono_ns=_whole(content["started_mono_ns"]),
+        )
+        record_bytes = _whole(content["record_bytes"])
+    except KeyError as error:
+        raise TraceFileError(f"{path}: header without {error}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise TraceFileError(f"{path}: header is not the expected JSON: {error}") from None
+    if record_bytes != RECORD.itemsize:
+        raise TraceFileError(f"{path}: records of {record_bytes} bytes, this decoder reads {RECORD.itemsize}")
+    return header
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise ValueError(f"{value!r} is not a 64-bit number")
+    return value
+
+
+class Column:
+    """An array that grows; a place that was never set is undefined."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(64, np.int64)
+        self.known = np.zeros(64, np.bool_)
+
+    def __setitem__(self, number: int, value: int) -> None:
+        if not 0 <= number < MOST_DEFINITIONS:
+            raise ValueError(f"number {number}")
+        if number >= len(self.values):
+            size = max(number + 1, 2 * len(self.values))
+            self.values = np.concatenate([self.values, np.zeros(size - len(self.values), np.int64)])
+            self.known = np.concatenate([self.known, np.zeros(size - len(self.known), np.bool_)])
+        self.values[number] = value
+        self.known[number] = True
+
+
+class Texts:
+    """Texts by their code, each once."""
+
+    def __init__(self) -> None:
+        self.list: list[str] = []
+        self._codes: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        code = self._codes.setdefault(text, len(self.list))
+        if code == len(self.list):
+            self.list.append(text)
+        return code
+
+
+#: A code in a Column of codes: the text is not known.
+NO_TEXT = -1
+
+
+@dataclass
+class Definitions:
+    """What the numbers in records stand for; grows while the file is read. Number 0 = unknown, for tasks and files."""
+
+    task_pid: Column = field(default_factory=Column)
+    task_cgroup: Column = field(default_factory=Column)
+    task_comm: Column = field(default_factory=Column)
+    comms: Texts = field(default_factory=Texts)
+    file_inode: Column = field(default_factory=Column)
+    file_path: Column = field(default_factory=Column)
+    paths: Texts = field(default_factory=Texts)
+    device_name: Column = field(default_factory=Column)
+    devices: Texts = field(default_factory=Texts)
+    new_files: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for column in (self.task_pid, self.task_cgroup, self.file_inode):
+            column[0] = 0
+        for column in (self.task_comm, self.file_path):
+            column[0] = NO_TEXT
+        self.new_files.append(0)
+
+    def add(self, line: bytes) -> None:
+        """One definition; raises ValueError, KeyError or TypeError when it is none."""
+        content = json.loads(line)
+        if "task" in content:
+            number = _whole(content["task"])
+            self.task_pid[number] = _whole(content["pid"])
+            self.task_cgroup[number] = _whole(content["cgroup_id"])
+            self.task_comm[number] = self.comms.code(_text(content["comm"]))
+        elif "file" in content:
+            number = _whole(content["file"])
+            self.file_inode[number] = _whole(content["inode"])
+            path = content["path"]
+            self.file_path[number] = NO_TEXT if path is None else self.paths.code(_text(path))
+            self.new_files.append(number)
+        elif "device" in content:
+            self.device_name[_whole(content["device"])] = self.devices.code(_text(content["name"]))
+
+
+def _text(value: str) -> str:
+    """The kernel's names are bytes, and stand in the file as Latin-1."""
+    return value.encode("latin-1").decode("utf-8", "replace")
+
+
+def read_blocks(path: Path, header: Header) -> Iterator[tuple[Slots, Definitions]]:
+    """Yields the records in blocks, each with the definitions known by its end; a last partial slot is ignored."""
+    count = max(0, path.stat().st_size - header.header_bytes) // RECORD.itemsize
+    if count == 0:
+        return
+    slots = np.asarray(np.memmap(path, RECORD, "r", header.header_bytes, (count,)))
+    definitions = Definitions()
+    rest = b""
+    for first in range(0, count, BLOCK_SLOTS):
+        block = slots[first : first + BLOCK_SLOTS]
+        mode = block["mode"]
+        text = (mode >= FIRST_TEXT) & (mode <= LAST_TEXT)
+        if text.any():
+            *lines, rest = (rest + block[text].tobytes()).split(b"\n")
+            _define(path, definitions, lines)
+            block = block[~text]
+        if len(block):
+            yield block, definitions
+
+
+def _define(path: Path, definitions: Definitions, lines: list[bytes]) -> None:
+    for line in lines:
+        try:
+            definitions.add(line)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise TraceFileError(f"{path}: damaged definition {line[:80]!r}: {error!r}") from None
