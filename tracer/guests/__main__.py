@@ -23,10 +23,7 @@ EXIT_UNAVAILABLE = 3
 
 def _report(result: GuestResult) -> bool:
     print(f"kernel {result.release}: {result.seconds:.0f} s")
-    if result.error:
-        print(f"  WRONG {result.error}")
-        return False
-    right = not result.test_failures
+    right = not result.error and not result.test_failures
     for workload, disk in cells():
         wrong = result.judge(workload, disk)
         right = right and not wrong
@@ -35,6 +32,8 @@ def _report(result: GuestResult) -> bool:
         print(f"  tests of the tracer: {result.tests_run} ran, {len(result.test_failures)} failed")
     for failure in result.test_failures:
         print(f"  WRONG {failure}")
+    if result.error:
+        print(f"  WRONG {result.error}")
     return right
 
 

@@ -2,10 +2,10 @@
 
     python -m tracer.guests.workloads OUT
 
-OUT/<workload>/trace.bin (and .json) is the trace of all disks, OUT/<workload>/<disk>.json what fio and the kernel
-say: `fio` (the jobs that fio ran), `inode` (of their file; 0 = they used
-the disk itself), `before` and `after` (the disk's line of /proc/diskstats), `error` (empty, or why it went
-wrong). Only the standard library is imported: everything here is read over a slow share and runs emulated.
+OUT/<workload>/trace.bin (and .json) is the trace of all disks, OUT/<workload>/tracer.json the `error` of the tracer,
+OUT/<workload>/<disk>.json what fio and the kernel say: `fio` (the jobs that fio ran), `inode` (of their file; 0 = they
+used the disk itself), `before` and `after` (the disk's line of /proc/diskstats), `error` (empty, or what went wrong).
+Only the standard library is imported: everything here is read over a slow share and runs emulated.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -104,18 +103,16 @@ def _observe(workload: Workload, disk: str) -> dict[str, Any]:
     return seen
 
 
-@contextmanager
-def _trace(folder: Path) -> Iterator[None]:
-    """Notes in OUT/<workload>/tracer.json whether the tracer came up and how it ended."""
-    note = {"error": ""}
+def _run(workload: Workload, folder: Path) -> str:
+    """On all disks, under one trace; returns what is wrong with the tracer, if anything is."""
     try:
         with tracing(folder / "trace.bin") as trace:
-            yield
+            for disk in DISKS.values():
+                (folder / f"{disk}.json").write_text(json.dumps(_observe(workload, disk)))
             code = trace.stop()
-            note["error"] = f"exit code {code}" if code else ""
     except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-        note["error"] = str(error)
-    (folder / "tracer.json").write_text(json.dumps(note))
+        return str(error) or type(error).__name__
+    return f"exit code {code}" if code else ""
 
 
 def main(out: Path) -> None:
@@ -123,9 +120,7 @@ def main(out: Path) -> None:
     for name, workload in WORKLOADS.items():
         folder = out / name
         folder.mkdir(parents=True)
-        with _trace(folder):
-            for disk in DISKS.values():
-                (folder / f"{disk}.json").write_text(json.dumps(_observe(workload, disk)))
+        (folder / "tracer.json").write_text(json.dumps({"error": _run(workload, folder)}))
 
 
 if __name__ == "__main__":
