@@ -27,5 +27,6 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
         raise UnavailableError(f"{words[0]}: no end after {TIMEOUT_S} s") from None
     except subprocess.CalledProcessError as error:
         said = [line for line in (error.stderr or error.stdout).splitlines() if line.strip()][-3:]
-        raise UnavailableError(f"{' '.join(words[:4])}: {' / '.join(said)}") from None
+        plain = " ".join(word for word in words if not word.startswith("-"))
+        raise UnavailableError(f"{plain}: {' / '.join(said)}") from None
     return done.stdout

@@ -55,6 +55,7 @@ class Apt:
             "-oDir::Etc::sourcelist=/dev/null",
             f"-oDir::Etc::sourceparts={sources}",
             "-oAcquire::Languages=none",
+            "-oAPT::Update::Error-Mode=any",  # else an archive that cannot be reached is a warning
             # The user _apt cannot write into somebody's cache.
             f"-oAPT::Sandbox::User={'root' if os.geteuid() == 0 else ''}",
         ]

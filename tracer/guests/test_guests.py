@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tracer.guests.command import UnavailableError
+from tracer.guests.guest import TCG, GuestError, Limits, check, run_guest
 from tracer.guests.judge import judge
-from tracer.guests.kernels import KERNELS
+from tracer.guests.kernels import KERNELS, Bootable, prepare
 from tracer.guests.matrix import GuestResult, cells
 
 pytestmark = pytest.mark.guest
@@ -96,3 +99,24 @@ def test_the_judge_finds_what_is_wrong(
     assert judge("6.1", "direct", "sda", tmp_path) == []
     harm(tmp_path / "direct")
     assert judge("6.1", "direct", "sda", tmp_path) != []
+
+
+@pytest.fixture
+def bootable() -> Bootable:
+    try:
+        check()
+        return prepare(KERNELS["6.1"])
+    except UnavailableError as reason:
+        pytest.skip(f"no guests: {reason}")
+
+
+def test_a_job_that_fails_is_an_error_with_its_last_words(bootable: Bootable, tmp_path: Path) -> None:
+    with pytest.raises(GuestError, match=r"(?s)the job ended with 3.*last words"):
+        run_guest(bootable, TCG, "echo last words; exit 3", tmp_path, Limits(cpu_s=100, wall_s=600))
+
+
+def test_a_guest_that_hangs_is_ended(bootable: Bootable, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(GuestError, match="not done after 2 s"):
+        run_guest(bootable, TCG, "sleep 1000", tmp_path, Limits(cpu_s=100, wall_s=2))
+    assert time.monotonic() - begin < 60
