@@ -56,7 +56,7 @@ def main() -> int:
     plan = QUICK if options.quick else FULL
     if options.blocks:
         plan = Plan(options.blocks, plan.window_s, plan.settle_s)
-    ours = [strata(), *options.variant]
+    ours = [strata(), strata("strata-iotrace --vfs", ("--vfs",)), *options.variant]
     tools = ours if options.no_peers else [*ours, *peers()]
     names = options.workload or list(WORKLOADS)
     try:

@@ -13,10 +13,12 @@ from typing import Any
 
 from tracer.bench import ratio
 from tracer.bench.counters import bpf_statistics, busy_cpu_ns, requests, resident_bytes
-from tracer.bench.load import Load
+from tracer.bench.load import Load, LoadError
 from tracer.bench.tools import Attached, Tool, ToolError
 
 OUTPUT_ROOT = Path("/dev/shm")  # noqa: S108  (what tools write must not become I/O of the disk under test)
+
+STANDSTILL_S = 30
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,13 @@ def _window(load: Load, plan: Plan) -> Window:
     time.sleep(plan.settle_s)
     begin_ns, begin_ios, begin_cpu_ns = time.monotonic_ns(), load.ios(), busy_cpu_ns()
     time.sleep(plan.window_s)
+    deadline = time.monotonic() + STANDSTILL_S
+    while load.ios() == begin_ios:  # a machine with far more work than CPUs: the window lasts until something came
+        if time.monotonic() > deadline:
+            raise LoadError(f"the load moved nothing for {STANDSTILL_S} s")
+        time.sleep(0.01)
     ios, cpu_ns = load.ios() - begin_ios, busy_cpu_ns() - begin_cpu_ns
     seconds = (time.monotonic_ns() - begin_ns) / 1e9
-    if ios <= 0:
-        raise ToolError("the load stood still")
     return Window(ios / seconds, cpu_ns / ios)
 
 
@@ -98,7 +103,8 @@ def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
         time.sleep(plan.settle_s)
         begin_ns, begin = attached.objects.run_time_ns(), requests()
         time.sleep(plan.window_s)
-        return (attached.objects.run_time_ns() - begin_ns) / (requests() - begin)
+        completed = requests() - begin
+        return (attached.objects.run_time_ns() - begin_ns) / completed if completed else None
 
 
 def _block(tool: Tool, load: Load, plan: Plan, result: ToolResult) -> Attached:
