@@ -1,15 +1,16 @@
 """Decodes the tracer's file of block I/O records into Arrow, Parquet or CSV.
 
-    python -m tracer.decode FILE [--csv OUT] [--parquet OUT] [--node NAME] [--rules FILE]
+    python -m tracer.decode FILE... [--csv OUT] [--parquet OUT] [--node NAME] [--rules FILE]
                             [--start-unix-ns NS] [--offset-ns NS]
 
 The records are decoded in blocks of columns, never one by one: a block fits the CPU's cache, and a file may be
-larger than memory.
+larger than memory. Several files are the older ones of a rotated output, oldest first.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -218,7 +219,7 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracer.decode", description="Decodes a trace of block I/O.")
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="+")
     parser.add_argument("--csv", type=Path, metavar="OUT")
     parser.add_argument("--parquet", type=Path, metavar="OUT")
     parser.add_argument("--node", default="", metavar="NAME", help="value of the column node")
@@ -233,12 +234,15 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        batches = read_batches(
-            options.file,
-            node=options.node,
-            start_unix_ns=options.start_unix_ns,
-            offset_ns=options.offset_ns,
-            rules=options.rules,
+        batches = itertools.chain.from_iterable(
+            read_batches(
+                file,
+                node=options.node,
+                start_unix_ns=options.start_unix_ns,
+                offset_ns=options.offset_ns,
+                rules=options.rules,
+            )
+            for file in options.files
         )
         rows = write(batches, options.csv, options.parquet)
     except TraceFileError as error:
@@ -249,7 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except OSError as error:
         print(f"tracer.decode: {error}", file=sys.stderr)
-        return EXIT_UNREADABLE if str(error.filename) == str(options.file) else EXIT_OUTPUT
+        if str(error.filename) == str(options.rules):
+            return EXIT_USAGE
+        return EXIT_UNREADABLE if str(error.filename) in map(str, options.files) else EXIT_OUTPUT
     print(f"{rows} records")
     return 0
 

@@ -2,7 +2,8 @@
 /*
  * Follows every request from the system call to its completion and hands one event to user space.
  *
- *   sys_enter ............ remember when the task entered a read, write or sync call
+ *   sys_enter ............ remember when the task entered a read, write or sync call (syscall.bpf.h)
+ *   sys_exit ............. with --vfs: how long it took
  *   writeback_dirty_folio  remember who dirtied a page of the file
  *   block_bio_queue ...... a bio enters the block layer: who, when, which file     -> flight of the bio
  *   block_split .......... the split-off part inherits its parent's flight
@@ -15,33 +16,12 @@
  */
 #include "log.bpf.h"
 #include "owner.bpf.h"
+#include "context.bpf.h"
 #include "driver.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* ---- tasks ---- */
-
-const volatile __u8 call_of[IOTRACE_SYSCALLS]; /* set before loading */
-
-SEC("tp_btf/sys_enter")
-int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
-{
-	struct call *call;
-	__u8 kind;
-
-	if (!switched_on || (__u64)number >= IOTRACE_SYSCALLS)
-		return 0;
-	kind = call_of[number & (IOTRACE_SYSCALLS - 1)];
-	if (!kind)
-		return 0;
-	call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!call)
-		return 0;
-	call->enter_ns = bpf_ktime_get_ns();
-	call->number = number;
-	call->kind = kind;
-	return 0;
-}
 
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *mapping)

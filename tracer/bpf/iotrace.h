@@ -163,9 +163,45 @@ struct iotrace_name {
 	char names[IOTRACE_NAME_BYTES]; /* from the file up to the root, a zero byte after each */
 };
 
+/* ---- system calls on files, with --vfs ---- */
+
+enum iotrace_vfs_class { IOTRACE_VFS_READ, IOTRACE_VFS_WRITE, IOTRACE_VFS_SYNC, IOTRACE_VFS_CLASSES };
+
+#define IOTRACE_VFS_BUCKETS 40 /* bucket i: 2^i to 2^(i+1) nanoseconds */
+
+/* Calls that took their whole way. `cached` 1: none of their bios went to a traced disk. */
+struct iotrace_vfs {
+	__u64 calls, sum_ns;
+	__u64 buckets[IOTRACE_VFS_BUCKETS];
+};
+
+struct iotrace_vfs_table {
+	struct iotrace_vfs cell[IOTRACE_VFS_CLASSES][2];
+};
+
+/* ---- what is not I/O, with --context ---- */
+
+#define IOTRACE_FINE_BUCKETS 160 /* four to each power of two */
+
+struct iotrace_fine {
+	__u64 count, sum;
+	__u64 buckets[IOTRACE_FINE_BUCKETS];
+};
+
+/* Per CPU, since the start. */
+struct iotrace_context {
+	struct iotrace_fine run_queue_ns; /* from runnable to running */
+	struct iotrace_fine tcp_rtt_us;	  /* smoothed round-trip time, at each segment received */
+	__u64 tcp_retransmits;
+	__u64 page_cache_added; /* folios: what was not cached, and what was read ahead or written anew */
+};
+
 enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_NONE = 0,
 	IOTRACE_CALL_TIMED,    /* its entry begins the VFS layer */
+	IOTRACE_CALL_READ,     /* the same, on a file descriptor, and of a class of --vfs */
+	IOTRACE_CALL_WRITE,
+	IOTRACE_CALL_SYNC,
 	IOTRACE_CALL_SUBMIT,   /* submits many requests at once: origin is known, no VFS time */
 	IOTRACE_CALL_IO_URING, /* the same, origin io_uring */
 };

@@ -59,6 +59,15 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct kiocb {
 	struct file *ki_filp;
 };
@@ -118,6 +127,13 @@ struct blk_mq_queue_data {
 
 struct irqaction;
 
+struct sock;
+struct sk_buff;
+
+struct tcp_sock {
+	__u32 srtt_us; /* eighths */
+};
+
 struct kernfs_node {
 	__u64 id;
 };
@@ -136,12 +152,15 @@ struct task_struct {
 	int tgid;
 	char comm[16];
 	struct css_set *cgroups;
+	struct files_struct *files;
 };
 
 struct pt_regs {
 #if defined(__TARGET_ARCH_x86)
+	unsigned long di;
 	unsigned long orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
+	__u64 orig_x0;
 	int syscallno;
 #endif
 };
@@ -151,8 +170,10 @@ struct pt_regs {
 /* The number of the system call that the task is in; -1 in a page fault or an interrupt of user mode. */
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(regs) ((long)(regs)->orig_ax)
+#define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->di)
 #elif defined(__TARGET_ARCH_arm64)
 #define SYSCALL_NUMBER(regs) ((long)(regs)->syscallno)
+#define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->orig_x0)
 #else
 #error "where does this machine keep the number of the system call?"
 #endif
@@ -182,6 +203,7 @@ enum {
 
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
+#define S_IFREG 0100000
 #define PAGE_MAPPING_FLAGS 3UL /* anonymous or movable: no file behind it */
 
 #endif

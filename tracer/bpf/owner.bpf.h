@@ -5,93 +5,13 @@
 
 #include "file.bpf.h"
 #include "flight.bpf.h"
-
-/* Set before loading. */
-const volatile bool filter_pids;
-const volatile __u32 cgroup_count;
-const volatile __u32 comm_count;
-const volatile char comms[IOTRACE_MAX_COMMS][IOTRACE_COMM_BYTES]; /* filled up with zeros */
+#include "syscall.bpf.h"
 
 extern const void iomap_dio_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io_async __ksym __weak;
 extern const void blkdev_bio_end_io_simple __ksym __weak;
 extern const void xlog_bio_end_io __ksym __weak;
-
-struct call {
-	__u64 enter_ns;
-	long number;
-	__u32 kind; /* enum iotrace_call */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct call);
-} calls SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u8);
-} pids SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, IOTRACE_MAX_CGROUPS);
-	__type(key, __u32);
-	__type(value, __u32);
-} cgroups SEC(".maps");
-
-static __always_inline void task_fill(struct iotrace_task *task, struct task_struct *current)
-{
-	task->pid = current->tgid;
-	task->tid = current->pid;
-	task->cgroup_id = current->cgroups->dfl_cgrp->kn->id;
-	__builtin_memcpy(task->comm, current->comm, sizeof(task->comm));
-}
-
-static __always_inline bool comm_selected(const struct iotrace_task *task)
-{
-	if (!comm_count)
-		return true;
-	for (__u32 i = 0; i < IOTRACE_MAX_COMMS && i < comm_count; i++) {
-		bool same = true;
-
-		for (int c = 0; c < IOTRACE_COMM_BYTES && same; c++) {
-			same = comms[i][c] == task->comm[c];
-			if (!task->comm[c])
-				break;
-		}
-		if (same)
-			return true;
-	}
-	return false;
-}
-
-/* `task` is the current one. */
-static __always_inline bool task_selected(const struct iotrace_task *task)
-{
-	__u32 pid = task->pid;
-
-	if (filter_pids && !bpf_map_lookup_elem(&pids, &pid))
-		return false;
-	if (!comm_selected(task))
-		return false;
-	if (!cgroup_count)
-		return true;
-	for (__u32 i = 0; i < IOTRACE_MAX_CGROUPS && i < cgroup_count; i++)
-		if (bpf_current_task_under_cgroup(&cgroups, i) == 1)
-			return true;
-	return false;
-}
-
-static __always_inline bool filters_tasks(void)
-{
-	return filter_pids || cgroup_count || comm_count;
-}
 
 /* ---- who dirtied ---- */
 
@@ -218,18 +138,6 @@ static __always_inline bool is_journal_thread(const char *comm)
 	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
 }
 
-/* The call that the task is in now, not one that it has left. */
-static __always_inline struct call *current_call(struct task_struct *current)
-{
-	struct call *call = bpf_task_storage_get(&calls, current, NULL, 0);
-	struct pt_regs *regs;
-
-	if (!call)
-		return NULL;
-	regs = (struct pt_regs *)bpf_task_pt_regs(current);
-	return SYSCALL_NUMBER(regs) == call->number ? call : NULL;
-}
-
 static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 end, bool file_write)
 {
 	if (is_journal_thread(flight->event.task.comm) || ENDS_IN(end, xlog_bio_end_io))
@@ -249,7 +157,8 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 	if (!call)
 		return;
 	flight->event.origin = call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
-	if (call->kind == IOTRACE_CALL_TIMED)
+	call->bios++;
+	if (call->kind >= IOTRACE_CALL_TIMED && call->kind <= IOTRACE_CALL_SYNC)
 		flight->event.enter_ns = call->enter_ns;
 }
 

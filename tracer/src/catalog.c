@@ -178,7 +178,8 @@ static void define_task(struct output *output, __u32 number, const struct iotrac
 static void define_device(struct output *output, size_t number, const struct device *device)
 {
 	char text[DEVICE_NAME_BYTES + 128];
-	int length = snprintf(text, sizeof(text), "{\"device\": %zu, \"major\": %u, \"minor\": %u, \"name\": \"%s\"}", number,
+	int length = snprintf(text, sizeof(text),
+			      "{\"device\": %zu, \"major\": %u, \"minor\": %u, \"name\": \"%s\"}", number,
 			      device_major(device->id), device_minor(device->id), device->name);
 
 	output_append_text(output, text, length);

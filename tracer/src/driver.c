@@ -43,9 +43,22 @@ static bool can_attach_to_functions(void)
 	return link >= 0;
 }
 
+/* Programs for modules need their BTF, which is handed out to CAP_SYS_ADMIN only. */
+static bool can_attach_to_modules(void)
+{
+	__u32 id;
+
+	return bpf_btf_get_next_id(0, &id) == 0;
+}
+
 void driver_probe(struct driver_support *support)
 {
+	*support = (struct driver_support){.irq = kernel_has_tracepoint("irq_handler_entry", NULL)};
+	support->modules = can_attach_to_modules();
+	if (!support->modules)
+		return;
 	*support = (struct driver_support){
+		.modules = true,
 		.nvme = kernel_has_tracepoint("nvme_setup_cmd", NVME_MODULES) &&
 			kernel_has_tracepoint("nvme_sq", NVME_MODULES),
 		.scsi = kernel_has_tracepoint("scsi_dispatch_cmd_start", SCSI_MODULES) &&
@@ -124,7 +137,9 @@ static bool is_irq_of(const char *prefix, const char *name)
 {
 	size_t length = strlen(prefix);
 
-	return strncmp(name, prefix, length) == 0 && (prefix[length - 1] == 'q' || !isdigit((unsigned char)name[length]));
+	if (strncmp(name, prefix, length) != 0)
+		return false;
+	return prefix[length - 1] == 'q' || !isdigit((unsigned char)name[length]);
 }
 
 bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS])
@@ -170,7 +185,8 @@ const char *driver_not_visible(enum iotrace_tracing mode)
 	static const char *const WHY[IOTRACE_TRACINGS] = {
 		[IOTRACE_BLOCK] = "no tracepoint, function or interrupt of this driver can be attached to; "
 				  "its time is part of block and device",
-		[IOTRACE_IRQ] = "submission: its time is part of block and device; the driver layer is interrupt to completion",
+		[IOTRACE_IRQ] = "submission: its time is part of block and device; "
+				"the driver layer is interrupt to completion",
 		[IOTRACE_SCSI] = "the host adapter's driver: its time is part of device",
 		[IOTRACE_FENTRY] = "interrupt entry until the driver found the request: its time is part of device",
 	};

@@ -68,6 +68,20 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise)
 	return otherwise;
 }
 
+bool kernel_shows_addresses(void)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	unsigned long long address = 0;
+	bool shown = false;
+
+	if (!file)
+		return false;
+	while (!shown && fscanf(file, "%llx %*[^\n]", &address) == 1)
+		shown = address;
+	fclose(file);
+	return shown;
+}
+
 void kernel_forget(void)
 {
 	btf__free(kernel);

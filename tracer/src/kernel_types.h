@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the running kernel's BTF. */
+/* Questions to the running kernel: its BTF and its symbols. */
 #ifndef KERNEL_TYPES_H
 #define KERNEL_TYPES_H
 
@@ -15,6 +15,9 @@ __u32 kernel_function_id(const char *name);
 
 /* The value of an enumerator of any type, or `otherwise`. */
 __u32 kernel_enumerator(const char *name, __u32 otherwise);
+
+/* Functions that are told apart by their address can be found. */
+bool kernel_shows_addresses(void);
 
 /* Gives the memory back that the questions have taken. */
 void kernel_forget(void);

@@ -140,6 +140,21 @@ static void find_never_completed(struct trace *trace)
 		usleep(10000);
 }
 
+/* A line about the time since the last one. */
+static bool step_context(struct trace *trace)
+{
+	struct iotrace_context kernel;
+
+	if (!trace->context.file)
+		return true;
+	probe_context(trace->probe, &kernel);
+	errno = 0;
+	if (context_step(&trace->context, &kernel, &trace->anchor))
+		return true;
+	trace->output.error = errno ? errno : ENOSPC;
+	return false;
+}
+
 static void tell_ready(int fd)
 {
 	if (fd < 0)
@@ -149,7 +164,7 @@ static void tell_ready(int fd)
 	close(fd);
 }
 
-/* Until a signal, the end of the duration, or a full disk. */
+/* Until a signal, the end of the duration, or an almost full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
 	struct timespec poll = {.tv_nsec = POLL_NS};
@@ -162,13 +177,20 @@ static void run(struct trace *trace, const sigset_t *signals)
 
 		probe_consume(trace->probe, &fullness);
 		poll.tv_nsec = fullness > 0.25 ? SHORT_POLL_NS : POLL_NS;
+		if (!rotation_step(&trace->rotation, &trace->options, &trace->output, &trace->catalog, &trace->anchor,
+				   trace->started_mono_ns))
+			return;
 		if (duration_ns && now - trace->started_mono_ns >= duration_ns)
 			return;
 		if (now < next_status)
 			continue;
 		next_status = now + STATUS_EVERY_NS;
-		if (!output_flush(&trace->output) || !status_write(trace))
+		if (!output_flush(&trace->output) || !status_write(trace) || !step_context(trace))
 			return;
+		if (output_is_short_of_space(&trace->output, trace->options.min_free_bytes)) {
+			trace->reason = "the file system is almost full (--min-free-bytes)";
+			return;
+		}
 	}
 }
 
@@ -176,6 +198,8 @@ static int finish(struct trace *trace)
 {
 	double fullness;
 
+	if (!trace->output.error)
+		step_context(trace);
 	switch_off(trace);
 	find_never_completed(trace);
 	while (probe_consume(trace->probe, &fullness) > 0)
@@ -206,6 +230,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	}
 	trace->anchor = clock_anchor();
 	switch_on(trace);
+	context_begin(&trace->context, &(struct iotrace_context){0});
 	if (output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns) && status_write(trace)) {
 		tell_ready(trace->options.ready_fd);
 		run(trace, signals);
@@ -262,10 +287,14 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 		return code;
 	driver_probe(&trace->support);
 	choose_modes(&trace->devices, &trace->support);
+	code = context_open(&trace->context, trace->options.context);
+	if (code != EXIT_OK)
+		return code;
 	code = output_open(&trace->output, trace->options.output, &trace->devices);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);
 	output_close(&trace->output, code != EXIT_CANNOT_TRACE);
+	context_close(&trace->context);
 	return code;
 }
 
@@ -291,6 +320,7 @@ int main(int argc, char **argv)
 	code = trace_all(&trace, &signals);
 	probe_close(trace.probe);
 	catalog_close(&trace.catalog);
+	rotation_free(&trace.rotation);
 	devices_free(&trace.devices);
 	return code;
 }

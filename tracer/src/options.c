@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,12 @@ static const char HELP[] =
 	"  --min-latency US  only requests that took at least so many microseconds\n"
 	"  --sample N        only one of N requests, chosen at random\n"
 	"  --scheduler       time in the I/O scheduler, too; costs a program more per request\n"
+	"  --rotate-bytes N  begin a new file after so many bytes; FILE.1, FILE.2 ... are the older ones\n"
+	"  --keep-files N    delete all but the latest N older ones (default: keep all)\n"
+	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
+	"  --vfs             count and time all reads, writes and syncs of files, cached or not; costs each system call\n"
+	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
+	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
@@ -40,10 +47,13 @@ static const struct option LONG_OPTIONS[] = {
 	{"output", required_argument, NULL, 'o'},     {"device", required_argument, NULL, 'd'},
 	{"cgroup", required_argument, NULL, 'c'},     {"pid", required_argument, NULL, 'p'},
 	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
-	{"ring-bytes", required_argument, NULL, 'b'}, /* for the tests: a ring that is soon full */
+	{"ring-bytes", required_argument, NULL, 'b'},
+	{"context", required_argument, NULL, 'x'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
-	{"scheduler", no_argument, NULL, 'q'},
+	{"rotate-bytes", required_argument, NULL, 'R'}, {"keep-files", required_argument, NULL, 'K'},
+	{"min-free-bytes", required_argument, NULL, 'F'},
+	{"scheduler", no_argument, NULL, 'q'},	      {"vfs", no_argument, NULL, 'v'},
 	{"check", no_argument, NULL, 'k'},	      {"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -60,6 +70,16 @@ static bool parse_whole(const char *text, long min, long max, long *value)
 	errno = 0;
 	*value = strtol(text, &end, 10);
 	return !errno && end != text && !*end && *value >= min && *value <= max;
+}
+
+static bool parse_bytes(const char *text, long min, long long *value)
+{
+	long number;
+
+	if (!parse_whole(text, min, LONG_MAX, &number))
+		return false;
+	*value = number;
+	return true;
 }
 
 static bool parse_seconds(const char *text, double *value)
@@ -109,6 +129,9 @@ static bool apply(struct options *options, int option, const char *argument)
 	case 'o':
 		options->output = argument;
 		return *argument;
+	case 'x':
+		options->context = argument;
+		return *argument;
 	case 'd':
 		return append(options->devices, &options->device_count, MAX_DEVICES, argument);
 	case 'c':
@@ -130,6 +153,12 @@ static bool apply(struct options *options, int option, const char *argument)
 			return false;
 		options->sample_every = number;
 		return true;
+	case 'R':
+		return parse_bytes(argument, 1 << 20, &options->rotate_bytes);
+	case 'K':
+		return parse_whole(argument, 1, 1L << 20, &options->keep_files);
+	case 'F':
+		return parse_bytes(argument, 0, &options->min_free_bytes);
 	case 't':
 		return parse_seconds(argument, &options->duration_s);
 	case 'r':
@@ -146,7 +175,12 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	int option, index;
 
-	*options = (struct options){.ready_fd = -1, .ring_bytes = DEFAULT_RING_BYTES, .sample_every = 1};
+	*options = (struct options){
+		.ready_fd = -1,
+		.ring_bytes = DEFAULT_RING_BYTES,
+		.sample_every = 1,
+		.min_free_bytes = -1,
+	};
 	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, &index)) != -1) {
 		if (option == '?')
 			return EXIT_USAGE; /* getopt has said what is wrong */
@@ -154,6 +188,8 @@ int options_parse(struct options *options, int argc, char **argv)
 			options->check = true;
 		} else if (option == 'q') {
 			options->scheduler = true;
+		} else if (option == 'v') {
+			options->vfs = true;
 		} else if (option == 'h') {
 			options->help = true;
 		} else if (!apply(options, option, optarg)) {

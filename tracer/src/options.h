@@ -13,6 +13,7 @@
 
 struct options {
 	const char *output;
+	const char *context; /* NULL = none */
 	const char *devices[MAX_DEVICES];
 	size_t device_count;
 	const char *cgroups[IOTRACE_MAX_CGROUPS];
@@ -24,7 +25,11 @@ struct options {
 	long min_latency_us;
 	unsigned modes; /* a bit for each enum iotrace_mode; 0 = all */
 	unsigned sample_every; /* one of so many requests; 1 = all */
+	bool vfs; /* histograms of system calls on files */
 	bool scheduler; /* time in the I/O scheduler, too */
+	long long rotate_bytes;	  /* a new file after so many bytes; 0 = never */
+	long keep_files;	  /* how many older ones stay; 0 = all */
+	long long min_free_bytes; /* stop when the file system has less left; -1 = 1 % of it, at most 1 GiB */
 	double duration_s; /* 0 = until a signal comes */
 	int ready_fd;	   /* -1 = none */
 	size_t ring_bytes;

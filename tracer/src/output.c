@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #define BUFFER_SLOTS 16384
 #define RESERVE_BYTES (256 << 10)
 #define HEADER_ALIGNMENT 4096
+#define GIBIBYTE (1LL << 30)
 #define MAGIC "STRATAIO"
 
 static int reserve_space(const char *path)
@@ -170,6 +172,7 @@ static void append_slot(struct output *output, const void *slot)
 
 void output_append(struct output *output, const struct record *record)
 {
+	output->records++;
 	append_slot(output, record);
 }
 
@@ -187,6 +190,53 @@ void output_append_text(struct output *output, const char *text, size_t length)
 			slot[SLOT_BYTES - 1] = '\n';
 		append_slot(output, slot);
 	}
+}
+
+off_t output_bytes(const struct output *output)
+{
+	return output->written + (off_t)output->used;
+}
+
+bool output_is_short_of_space(const struct output *output, long long min_free_bytes)
+{
+	struct statvfs system;
+	long long block, limit;
+
+	if (fstatvfs(output->fd, &system) != 0)
+		return false;
+	block = system.f_frsize;
+	limit = (long long)system.f_blocks * block / 100;
+	if (limit > GIBIBYTE)
+		limit = GIBIBYTE;
+	if (min_free_bytes >= 0)
+		limit = min_free_bytes;
+	return (long long)system.f_bavail * block < limit;
+}
+
+bool output_rotate(struct output *output, const char *older)
+{
+	char fresh[PATH_MAX];
+	int fd;
+
+	if (!output_flush(output))
+		return false;
+	snprintf(fresh, sizeof(fresh), "%s.new", output->path);
+	fd = open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+	    renameat2(AT_FDCWD, fresh, AT_FDCWD, output->path, RENAME_EXCHANGE) != 0) {
+		output->error = errno;
+		if (fd >= 0) {
+			close(fd);
+			unlink(fresh);
+		}
+		return false;
+	}
+	if (rename(fresh, older) != 0)
+		output->error = errno;
+	close(output->fd);
+	output->fd = fd;
+	output->records = 0;
+	return !output->error;
 }
 
 bool output_replace(struct output *output, const char *path, const char *text, size_t length)

@@ -20,6 +20,7 @@ struct output {
 	off_t written; /* bytes of the file that hold whole slots */
 	unsigned char *buffer;
 	size_t used;
+	unsigned long long records; /* of the current file, those in the buffer included */
 	int error; /* errno of the first failure; from then on records are only counted as lost */
 	struct devices *devices;
 };
@@ -27,6 +28,7 @@ struct output {
 /* Opens and locks the file; returns an exit code and says why not. */
 int output_open(struct output *output, const char *path, struct devices *devices);
 
+/* Writes what stands before the slots. */
 bool output_write_header(struct output *output, const struct anchor *anchor, long long started_mono_ns);
 
 /* `record->device` is an index into the devices. */
@@ -37,6 +39,18 @@ void output_append_text(struct output *output, const char *text, size_t length);
 
 /* False when the file cannot be written any more; what was written stays whole. */
 bool output_flush(struct output *output);
+
+/* Bytes of the current file, those in the buffer included. */
+off_t output_bytes(const struct output *output);
+
+/* True when the file system has less than `min_free_bytes` left for us (-1: the default, see options.h). */
+bool output_is_short_of_space(const struct output *output, long long min_free_bytes);
+
+/*
+ * The current file gets the name `older`, and an empty one takes its place and its lock in one step, so that
+ * there is never a moment without. False: nothing has changed, `error` says why.
+ */
+bool output_rotate(struct output *output, const char *older);
 
 /* Replaces `path` in one step. */
 bool output_replace(struct output *output, const char *path, const char *text, size_t length);

@@ -33,13 +33,13 @@ static const struct {
 	int number;
 	enum iotrace_call kind;
 } CALLS[] = {
-	{SYS_read, IOTRACE_CALL_TIMED},	      {SYS_pread64, IOTRACE_CALL_TIMED},
-	{SYS_readv, IOTRACE_CALL_TIMED},      {SYS_preadv, IOTRACE_CALL_TIMED},
-	{SYS_preadv2, IOTRACE_CALL_TIMED},    {SYS_write, IOTRACE_CALL_TIMED},
-	{SYS_pwrite64, IOTRACE_CALL_TIMED},   {SYS_writev, IOTRACE_CALL_TIMED},
-	{SYS_pwritev, IOTRACE_CALL_TIMED},    {SYS_pwritev2, IOTRACE_CALL_TIMED},
-	{SYS_fsync, IOTRACE_CALL_TIMED},      {SYS_fdatasync, IOTRACE_CALL_TIMED},
-	{SYS_msync, IOTRACE_CALL_TIMED},      {SYS_sync_file_range, IOTRACE_CALL_TIMED},
+	{SYS_read, IOTRACE_CALL_READ},	      {SYS_pread64, IOTRACE_CALL_READ},
+	{SYS_readv, IOTRACE_CALL_READ},      {SYS_preadv, IOTRACE_CALL_READ},
+	{SYS_preadv2, IOTRACE_CALL_READ},    {SYS_write, IOTRACE_CALL_WRITE},
+	{SYS_pwrite64, IOTRACE_CALL_WRITE},   {SYS_writev, IOTRACE_CALL_WRITE},
+	{SYS_pwritev, IOTRACE_CALL_WRITE},    {SYS_pwritev2, IOTRACE_CALL_WRITE},
+	{SYS_fsync, IOTRACE_CALL_SYNC},      {SYS_fdatasync, IOTRACE_CALL_SYNC},
+	{SYS_msync, IOTRACE_CALL_TIMED},      {SYS_sync_file_range, IOTRACE_CALL_SYNC},
 	{SYS_syncfs, IOTRACE_CALL_TIMED},     {SYS_sync, IOTRACE_CALL_TIMED},
 	{SYS_sendfile, IOTRACE_CALL_TIMED},   {SYS_copy_file_range, IOTRACE_CALL_TIMED},
 	{SYS_splice, IOTRACE_CALL_TIMED},     {SYS_fallocate, IOTRACE_CALL_TIMED},
@@ -64,7 +64,7 @@ static const char *explain(int error)
 {
 	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
 		return "this kernel has no BTF (/sys/kernel/btf/vmlinux)";
-	if (error == -EPERM || error == -EACCES)
+	if (error == -EPERM) /* the verifier says EACCES */
 		return "not permitted to load BPF programs (needs root, or CAP_BPF and CAP_PERFMON)";
 	return last_warning[0] ? last_warning : strerror(-error);
 }
@@ -107,6 +107,16 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
 }
 
+static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
+{
+	bpf_program__set_autoload(skeleton->progs.sched_wakeup, wanted);
+	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, wanted);
+	bpf_program__set_autoload(skeleton->progs.sched_switch, wanted);
+	bpf_program__set_autoload(skeleton->progs.tcp_probe, wanted);
+	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, wanted);
+	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, wanted);
+}
+
 static void configure(struct probe *probe, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = probe->skeleton;
@@ -124,6 +134,9 @@ static void configure(struct probe *probe, const struct options *options)
 	/* Since 6.5; only a safety net for interrupted completions. */
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
+	configure_context(skeleton, options->context);
+	skeleton->rodata->measures_vfs = options->vfs;
+	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }
 
 bool probe_accepts_cgroup(const char *path, const char **why)
@@ -283,6 +296,32 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 		for (int i = 0; i < IOTRACE_EX_COUNT; i++)
 			counters->excluded[i] += one->excluded[i];
 	}
+}
+
+/* The only value of a per-CPU map of u64s, all CPUs together. */
+static void sum_cpus(const struct probe *probe, const struct bpf_map *map, void *sums, size_t bytes)
+{
+	__u64 *per_cpu = calloc(probe->cpus, bytes), *sum = sums;
+	size_t numbers = bytes / sizeof(*sum);
+	__u32 zero = 0;
+
+	if (!per_cpu)
+		abort();
+	memset(sums, 0, bytes);
+	if (bpf_map_lookup_elem(bpf_map__fd(map), &zero, per_cpu) == 0)
+		for (size_t i = 0; i < probe->cpus * numbers; i++)
+			sum[i % numbers] += per_cpu[i];
+	free(per_cpu);
+}
+
+void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
+{
+	sum_cpus(probe, probe->skeleton->maps.vfs_tables, table, sizeof(*table));
+}
+
+void probe_context(struct probe *probe, struct iotrace_context *context)
+{
+	sum_cpus(probe, probe->skeleton->maps.contexts, context, sizeof(*context));
 }
 
 unsigned long probe_consume(struct probe *probe, double *fullness)

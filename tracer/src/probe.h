@@ -28,6 +28,12 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 /* Hands what is waiting to the reader; returns how many events. `fullness`: see log_consume(). */
 unsigned long probe_consume(struct probe *probe, double *fullness);
 
+/* What --vfs has counted, all CPUs together. */
+void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table);
+
+/* What --context has counted, all CPUs together. */
+void probe_context(struct probe *probe, struct iotrace_context *context);
+
 /* Files whose names found no room on their way; their records have no file. */
 unsigned long long probe_names_dropped(const struct probe *probe);
 

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include "json.h"
+#include "kernel_types.h"
 
 #define TRACER_VERSION "0.2.0"
 
@@ -180,6 +181,60 @@ static void write_programs(FILE *file, struct probe *probe)
 	fputs("},\n", file);
 }
 
+static void write_histogram(FILE *file, const char *name, const struct iotrace_vfs *vfs)
+{
+	bool first = true;
+
+	fprintf(file, "\"%s\": {\"calls\": %llu, \"sum_ns\": %llu, \"log2_ns\": {", name,
+		(unsigned long long)vfs->calls, (unsigned long long)vfs->sum_ns);
+	for (int i = 0; i < IOTRACE_VFS_BUCKETS; i++) {
+		if (!vfs->buckets[i])
+			continue;
+		fprintf(file, "%s\"%d\": %llu", first ? "" : ", ", i, (unsigned long long)vfs->buckets[i]);
+		first = false;
+	}
+	fputs("}}", file);
+}
+
+static void write_vfs(FILE *file, const struct trace *trace)
+{
+	static const char *const NAMES[IOTRACE_VFS_CLASSES] = {"read", "write", "sync"};
+	struct iotrace_vfs_table table;
+
+	if (!trace->options.vfs)
+		return;
+	probe_vfs(trace->probe, &table);
+	fputs("  \"vfs\": {", file);
+	for (int i = 0; i < IOTRACE_VFS_CLASSES; i++) {
+		__u64 cached = table.cell[i][1].calls, all = cached + table.cell[i][0].calls;
+
+		fprintf(file, "%s\n    \"%s\": {\"hit_ratio\": ", i ? "," : "", NAMES[i]);
+		if (all)
+			fprintf(file, "%.6f, ", (double)cached / all);
+		else
+			fputs("null, ", file);
+		write_histogram(file, "cached", &table.cell[i][1]);
+		fputs(", ", file);
+		write_histogram(file, "with_io", &table.cell[i][0]);
+		fputc('}', file);
+	}
+	fputs("},\n", file);
+}
+
+static void write_limits(FILE *file, const struct trace *trace)
+{
+	const char *limits[2];
+	size_t count = 0;
+
+	if (!kernel_shows_addresses())
+		limits[count++] = "the files of O_DIRECT requests are not known: /proc/kallsyms hides addresses (CAP_SYSLOG)";
+	if (!trace->support.modules)
+		limits[count++] = "no driver layer where the driver is a module: its types are hidden (CAP_SYS_ADMIN)";
+	fputs("  ", file);
+	write_strings(file, "limits", limits, count);
+	fputs(",\n", file);
+}
+
 static void write_instant(FILE *file, const struct trace *trace, const char *name, long long mono_ns)
 {
 	if (mono_ns)
@@ -210,7 +265,11 @@ bool status_write(struct trace *trace)
 	write_instant(file, trace, "started", trace->started_mono_ns);
 	write_instant(file, trace, "stopped", trace->stopped_mono_ns);
 	write_filters(file, trace);
+	write_limits(file, trace);
+	write_vfs(file, trace);
 	write_programs(file, trace->probe);
+	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
+		trace->rotation.files, trace->rotation.deleted, trace->rotation.deleted_records);
 	fprintf(file, "  \"names_dropped\": %llu,\n", probe_names_dropped(trace->probe));
 	write_devices(file, trace);
 	fputs("}\n", file);

@@ -7,10 +7,12 @@
 
 #include "catalog.h"
 #include "clock.h"
+#include "context.h"
 #include "device.h"
 #include "options.h"
 #include "output.h"
 #include "probe.h"
+#include "rotation.h"
 
 struct trace {
 	struct options options;
@@ -19,6 +21,8 @@ struct trace {
 	struct driver_support support;
 	struct probe *probe;
 	struct catalog catalog;
+	struct rotation rotation;
+	struct context_file context;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */

@@ -180,3 +180,43 @@ def test_a_directory_that_is_no_cgroup_is_refused(binary: Path, can_trace: None,
     assert result.returncode == 2
     assert_one_clear_line(result.stderr)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_resident_memory(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=2000")
+        status = Path(f"/proc/{trace.process.pid}/status").read_text()
+        assert trace.stop() == 0
+    (peak_kb,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")]
+    assert peak_kb <= 25_000
+
+
+def map_ids() -> set[int]:
+    listing = subprocess.run(["bpftool", "map", "show", "-j"], capture_output=True, text=True, check=True)
+    return {found["id"] for found in json.loads(listing.stdout)}
+
+
+def ids_of_process(pid: int, kind: str) -> set[int]:
+    """What it holds by its open files; others on this machine may trace, too."""
+    found = set()
+    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+        lines = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        if kind in lines and "link_type" not in lines:
+            found.add(int(lines[kind]))
+    return found
+
+
+def test_many_traces_leave_neither_programs_nor_maps(disk: str, tmp_path: Path) -> None:
+    programs: set[int] = set()
+    maps: set[int] = set()
+    for i in range(8):
+        with tracing(tmp_path / f"{i}.bin", "--device", disk) as trace:
+            programs |= ids_of_process(trace.process.pid, "prog_id")
+            maps |= ids_of_process(trace.process.pid, "map_id")
+            assert trace.stop() == 0
+    assert len(programs) >= 8 * 8 and len(maps) >= 8 * 8
+    deadline = time.monotonic() + 10
+    while (programs & program_ids() or maps & map_ids()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not programs & program_ids()
+    assert not maps & map_ids()

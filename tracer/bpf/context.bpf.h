@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What is not I/O but may make a moment slow: histograms and counters, never a record each. Loaded with --context. */
+#ifndef CONTEXT_BPF_H
+#define CONTEXT_BPF_H
+
+#include "device.bpf.h"
+#include "histogram.bpf.h"
+#include "peek.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct iotrace_context);
+} contexts SEC(".maps");
+
+struct runnable {
+	__u64 since_ns; /* 0 = not waiting */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct runnable);
+} runnables SEC(".maps");
+
+static __always_inline struct iotrace_context *context_of_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&contexts, &zero);
+}
+
+static __always_inline void becomes_runnable(struct task_struct *task)
+{
+	struct runnable *runnable;
+
+	if (!switched_on || !task->pid) /* the idle task never waits */
+		return;
+	runnable = bpf_task_storage_get(&runnables, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (runnable)
+		runnable->since_ns = bpf_ktime_get_ns();
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	becomes_runnable(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct *task)
+{
+	becomes_runnable(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempted, struct task_struct *from, struct task_struct *to, unsigned int from_state)
+{
+	struct iotrace_context *context;
+	struct runnable *runnable;
+
+	if (!switched_on)
+		return 0;
+	if (!from_state || preempted) /* it would run on if it could */
+		becomes_runnable(from);
+	runnable = bpf_task_storage_get(&runnables, to, NULL, 0);
+	if (!runnable || !runnable->since_ns)
+		return 0;
+	context = context_of_cpu();
+	if (context)
+		fine_add(&context->run_queue_ns, bpf_ktime_get_ns() - runnable->since_ns);
+	runnable->since_ns = 0;
+	return 0;
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(tcp_probe, struct sock *sock)
+{
+	struct iotrace_context *context;
+
+	if (!switched_on)
+		return 0;
+	context = context_of_cpu();
+	if (context)
+		fine_add(&context->tcp_rtt_us, PEEK(tcp_sock, sock, srtt_us) >> 3);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int tcp_retransmit_skb(void *ctx)
+{
+	struct iotrace_context *context = switched_on ? context_of_cpu() : NULL;
+
+	if (context)
+		count(&context->tcp_retransmits);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int mm_filemap_add_to_page_cache(void *ctx)
+{
+	struct iotrace_context *context = switched_on ? context_of_cpu() : NULL;
+
+	if (context)
+		count(&context->page_cache_added);
+	return 0;
+}
+
+#endif

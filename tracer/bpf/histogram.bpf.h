@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef HISTOGRAM_BPF_H
+#define HISTOGRAM_BPF_H
+
+#include "iotrace.h"
+#include <bpf/bpf_helpers.h>
+
+static __always_inline __u32 log2_of(__u64 value)
+{
+	__u32 result = 0;
+
+#pragma unroll
+	for (int shift = 32; shift; shift >>= 1)
+		if (value >> shift) {
+			value >>= shift;
+			result += shift;
+		}
+	return result;
+}
+
+/* The histogram is per CPU; programs that write one do not interrupt each other. */
+static __always_inline void fine_add(struct iotrace_fine *fine, __u64 value)
+{
+	__u32 power = log2_of(value), index;
+
+	/* The two bits behind the first one. */
+	index = power >= 2 ? power * 4 + ((value >> (power - 2)) & 3) : (__u32)value;
+	fine->count++;
+	fine->sum += value;
+	if (index < IOTRACE_FINE_BUCKETS)
+		fine->buckets[index]++;
+	else
+		fine->buckets[IOTRACE_FINE_BUCKETS - 1]++;
+}
+
+#endif

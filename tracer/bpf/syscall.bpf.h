@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* System calls: when the task entered one, and (--vfs) how long those on regular files took, cached or not. */
+#ifndef SYSCALL_BPF_H
+#define SYSCALL_BPF_H
+
+#include "filter.bpf.h"
+#include "histogram.bpf.h"
+#include "peek.bpf.h"
+
+/* Set before loading. */
+const volatile __u8 call_of[IOTRACE_SYSCALLS];
+const volatile bool measures_vfs;
+
+struct call {
+	__u64 enter_ns;
+	long number;
+	__u32 kind; /* enum iotrace_call */
+	__u32 bios; /* queued within the call */
+	bool on_file;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call);
+} calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct iotrace_vfs_table);
+} vfs_tables SEC(".maps");
+
+/* The call that the task is in now, not one that it has left. */
+static __always_inline struct call *current_call(struct task_struct *current)
+{
+	struct call *call = bpf_task_storage_get(&calls, current, NULL, 0);
+	struct pt_regs *regs;
+
+	if (!call)
+		return NULL;
+	regs = (struct pt_regs *)bpf_task_pt_regs(current);
+	return SYSCALL_NUMBER(regs) == call->number ? call : NULL;
+}
+
+static __always_inline bool is_on_regular_file(struct task_struct *current, struct pt_regs *regs)
+{
+	struct fdtable *table = current->files->fdt;
+	__u64 descriptor = (__u32)SYSCALL_FIRST_ARGUMENT(regs);
+	struct file *file = NULL;
+	__u64 list = 0;
+
+	if (descriptor >= table->max_fds)
+		return false;
+	bpf_probe_read_kernel(&list, sizeof(list), &table->fd);
+	bpf_probe_read_kernel(&file, sizeof(file), (void *)(list + descriptor * sizeof(file)));
+	return file && (PEEK(inode, PEEK(file, file, f_inode), i_mode) & S_IFMT) == S_IFREG;
+}
+
+static __always_inline bool current_selected(struct task_struct *current)
+{
+	struct iotrace_task task;
+
+	if (!filters_tasks())
+		return true;
+	task_fill(&task, current);
+	return task_selected(&task);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
+{
+	struct task_struct *current;
+	struct call *call;
+	__u8 kind;
+
+	if (!switched_on || (__u64)number >= IOTRACE_SYSCALLS)
+		return 0;
+	kind = call_of[number & (IOTRACE_SYSCALLS - 1)];
+	if (!kind)
+		return 0;
+	current = bpf_get_current_task_btf();
+	call = bpf_task_storage_get(&calls, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!call)
+		return 0;
+	call->enter_ns = bpf_ktime_get_ns();
+	call->number = number;
+	call->kind = kind;
+	call->bios = 0;
+	if (measures_vfs)
+		call->on_file = kind >= IOTRACE_CALL_READ && kind <= IOTRACE_CALL_SYNC &&
+				current_selected(current) && is_on_regular_file(current, regs);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs)
+{
+	struct iotrace_vfs_table *table;
+	struct iotrace_vfs *cell;
+	__u32 zero = 0, bucket;
+	struct call *call;
+	__u64 took_ns;
+
+	if (!switched_on)
+		return 0;
+	call = current_call(bpf_get_current_task_btf());
+	if (!call || !call->on_file)
+		return 0;
+	call->on_file = false;
+	table = bpf_map_lookup_elem(&vfs_tables, &zero);
+	if (!table)
+		return 0;
+	took_ns = bpf_ktime_get_ns() - call->enter_ns;
+	bucket = log2_of(took_ns);
+	if (bucket >= IOTRACE_VFS_BUCKETS)
+		bucket = IOTRACE_VFS_BUCKETS - 1;
+	cell = call->kind == IOTRACE_CALL_READ	  ? &table->cell[IOTRACE_VFS_READ][!call->bios]
+	       : call->kind == IOTRACE_CALL_WRITE ? &table->cell[IOTRACE_VFS_WRITE][!call->bios]
+						  : &table->cell[IOTRACE_VFS_SYNC][!call->bios];
+	cell->calls++;
+	cell->sum_ns += took_ns;
+	cell->buckets[bucket]++;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "context.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "say.h"
+
+/* ---- what the kernel says under /proc ---- */
+
+/* Where a number stands: behind `key` at the start of a line, the `field`th from there (0-based). */
+static const struct source {
+	const char *column, *path, *key;
+	int field;
+	const char *field_key; /* the number behind this, "total=" */
+	bool grows;	       /* a count since boot: the line tells the difference */
+} SOURCES[SYSTEM_COUNTERS] = {
+	{"dirty_pages", "/proc/vmstat", "nr_dirty ", 0, NULL, false},
+	{"writeback_pages", "/proc/vmstat", "nr_writeback ", 0, NULL, false},
+	{"major_faults", "/proc/vmstat", "pgmajfault ", 0, NULL, true},
+	{"refaulted_file_pages", "/proc/vmstat", "workingset_refault_file ", 0, NULL, true},
+	{"cpu_steal_ticks", "/proc/stat", "cpu ", 7, NULL, true},
+	{"cpu_iowait_ticks", "/proc/stat", "cpu ", 4, NULL, true},
+	{"pressure_cpu_some_us", "/proc/pressure/cpu", "some ", 0, "total=", true},
+	{"pressure_io_some_us", "/proc/pressure/io", "some ", 0, "total=", true},
+	{"pressure_io_full_us", "/proc/pressure/io", "full ", 0, "total=", true},
+	{"pressure_memory_some_us", "/proc/pressure/memory", "some ", 0, "total=", true},
+	{"pressure_memory_full_us", "/proc/pressure/memory", "full ", 0, "total=", true},
+};
+
+static long long number_in(const struct source *source, const char *line)
+{
+	const char *at = line + strlen(source->key);
+	long long value;
+
+	if (source->field_key) {
+		at = strstr(at, source->field_key);
+		if (!at)
+			return -1;
+		at += strlen(source->field_key);
+	}
+	for (int i = 0; i < source->field; i++) {
+		at += strspn(at, " ");
+		at += strcspn(at, " ");
+	}
+	return sscanf(at, "%lld", &value) == 1 ? value : -1;
+}
+
+static long long read_source(const struct source *source)
+{
+	FILE *file = fopen(source->path, "re");
+	long long value = -1;
+	char line[512];
+
+	if (!file)
+		return -1;
+	while (value < 0 && fgets(line, sizeof(line), file))
+		if (strncmp(line, source->key, strlen(source->key)) == 0)
+			value = number_in(source, line);
+	fclose(file);
+	return value;
+}
+
+static void take_sample(struct context_sample *sample, const struct iotrace_context *kernel)
+{
+	sample->mono_ns = clock_now(CLOCK_MONOTONIC);
+	sample->kernel = *kernel;
+	for (int i = 0; i < SYSTEM_COUNTERS; i++)
+		sample->counters[i] = read_source(&SOURCES[i]);
+}
+
+/* ---- histograms ---- */
+
+/* The upper edge of bucket i: see fine_add() in bpf/histogram.bpf.h. */
+static unsigned long long upper_edge(int bucket)
+{
+	int power = bucket / 4;
+
+	if (bucket < 4 * 2)
+		return bucket < 4 ? (unsigned long long)bucket + 1 : 4;
+	return (1ULL << power) + (unsigned long long)(bucket % 4 + 1) * (1ULL << (power - 2));
+}
+
+/* Upper edge of the bucket in which the quantile of what has come since `before` lies. */
+static unsigned long long quantile(const struct iotrace_fine *now, const struct iotrace_fine *before, unsigned permille)
+{
+	__u64 all = 0, seen = 0;
+
+	for (int i = 0; i < IOTRACE_FINE_BUCKETS; i++)
+		all += now->buckets[i] - before->buckets[i];
+	for (int i = 0; i < IOTRACE_FINE_BUCKETS; i++) {
+		seen += now->buckets[i] - before->buckets[i];
+		if (seen * 1000 >= all * permille)
+			return upper_edge(i);
+	}
+	return upper_edge(IOTRACE_FINE_BUCKETS - 1);
+}
+
+static void write_fine(FILE *file, const struct iotrace_fine *now, const struct iotrace_fine *before)
+{
+	__u64 count = now->count - before->count;
+
+	if (!count) { /* nothing to take a mean of */
+		fputs(",0,,,", file);
+		return;
+	}
+	fprintf(file, ",%llu,%.0f,%llu,%llu", (unsigned long long)count, (double)(now->sum - before->sum) / count,
+		quantile(now, before, 500), quantile(now, before, 990));
+}
+
+/* ---- the file ---- */
+
+int context_open(struct context_file *context, const char *path)
+{
+	*context = (struct context_file){0};
+	if (!path)
+		return EXIT_OK;
+	context->file = fopen(path, "we");
+	if (!context->file) {
+		complain("name a file in a directory that can be written", strerror(errno), "--context %s", path);
+		return EXIT_OUTPUT;
+	}
+	fputs("t_unix_ns,t_mono_ns,interval_ns,run_queue_waits,run_queue_mean_ns,run_queue_p50_ns,run_queue_p99_ns,"
+	      "tcp_rtt_samples,tcp_rtt_mean_us,tcp_rtt_p50_us,tcp_rtt_p99_us,tcp_retransmits,page_cache_folios_added",
+	      context->file);
+	for (int i = 0; i < SYSTEM_COUNTERS; i++)
+		fprintf(context->file, ",%s", SOURCES[i].column);
+	fputc('\n', context->file);
+	return EXIT_OK;
+}
+
+void context_begin(struct context_file *context, const struct iotrace_context *kernel)
+{
+	take_sample(&context->last, kernel);
+}
+
+static void write_counter(FILE *file, const struct source *source, long long now, long long before)
+{
+	fputc(',', file);
+	if (now >= 0 && (!source->grows || before >= 0))
+		fprintf(file, "%lld", source->grows ? now - before : now);
+}
+
+bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor)
+{
+	const struct context_sample *last = &context->last;
+	struct context_sample now;
+	FILE *file = context->file;
+
+	if (!file)
+		return true;
+	take_sample(&now, kernel);
+	fprintf(file, "%lld,%lld,%lld", clock_to_unix(anchor, now.mono_ns), now.mono_ns, now.mono_ns - last->mono_ns);
+	write_fine(file, &now.kernel.run_queue_ns, &last->kernel.run_queue_ns);
+	write_fine(file, &now.kernel.tcp_rtt_us, &last->kernel.tcp_rtt_us);
+	fprintf(file, ",%llu,%llu", (unsigned long long)(now.kernel.tcp_retransmits - last->kernel.tcp_retransmits),
+		(unsigned long long)(now.kernel.page_cache_added - last->kernel.page_cache_added));
+	for (int i = 0; i < SYSTEM_COUNTERS; i++)
+		write_counter(file, &SOURCES[i], now.counters[i], last->counters[i]);
+	fputc('\n', file);
+	context->last = now;
+	return fflush(file) == 0;
+}
+
+void context_close(struct context_file *context)
+{
+	if (context->file)
+		fclose(context->file);
+	context->file = NULL;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --context: each second one line of CSV about what is not I/O. Columns: docs/tracer.md. */
+#ifndef CONTEXT_H
+#define CONTEXT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "clock.h"
+#include "iotrace.h"
+
+#define SYSTEM_COUNTERS 11
+
+struct context_sample {
+	long long mono_ns;
+	struct iotrace_context kernel;
+	long long counters[SYSTEM_COUNTERS]; /* -1 = this kernel does not say */
+};
+
+struct context_file {
+	FILE *file; /* NULL = none is written */
+	struct context_sample last;
+};
+
+/* Returns an exit code and says why not. `path` NULL: nothing is ever written. */
+int context_open(struct context_file *context, const char *path);
+
+/* The first sample; lines are about the time since the one before. */
+void context_begin(struct context_file *context, const struct iotrace_context *kernel);
+
+/* False when it cannot be written. */
+bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor);
+
+void context_close(struct context_file *context);
+
+#endif

@@ -1,0 +1,153 @@
+"""The rules on paths as databases lay them out, and rules files that are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracer import components, decode
+from tracer.components import Components, RulesError, read_rules
+from tracer.tests.test_decode import PLAIN, file_of
+from tracer.tracefile import NO_TEXT, RECORD, Definitions
+
+REGION = "/data/hbase/data/default/usertable/0123456789abcdef0123456789abcdef"
+HDFS = "/data/dfs/dn/current/BP-1073741-10.0.0.1-1700000000000/current"
+META, JOURNAL = 16, 3
+
+
+@pytest.mark.parametrize(
+    ("path", "comm", "component"),
+    [
+        ("/data/hbase/WALs/node1,16020,1700000000000/node1%2C16020%2C1700000000000.1700000000001", "java", "wal"),
+        ("/data/hbase/oldWALs/node1%2C16020%2C1700000000000.1700000000001", "java", "wal"),
+        ("/data/hbase/MasterData/WALs/node1,16000,1/node1%2C16000", "java", "wal"),
+        (f"{REGION}/.tmp/cf/5f0c3c7f0b8e4c1b9a1d", "MemStoreFlusher", "flush"),
+        (f"{REGION}/.tmp/cf/5f0c3c7f0b8e4c1b9a1d", "regionserver/no", "compaction"),
+        (f"{REGION}/cf/5f0c3c7f0b8e4c1b9a1d", "RpcServer.defau", "hfile"),
+        (f"{HDFS}/rbw/blk_1073741825", "DataXceiver for", "hdfs_block"),
+        (f"{HDFS}/finalized/subdir0/subdir1/blk_1073741825", "java", "hdfs_block"),
+        (f"{HDFS}/finalized/subdir0/subdir1/blk_1073741825_1001.meta", "java", "hdfs_checksum"),
+        ("/data/dfs/nn/current/edits_inprogress_0000000000000000001", "java", "hdfs_edits"),
+        ("/data/dfs/nn/current/fsimage_0000000000000000000", "java", "hdfs_image"),
+        ("/data/zookeeper/version-2/log.1", "SyncThread:0", "zookeeper_log"),
+        ("/data/zookeeper/version-2/snapshot.0", "java", "zookeeper_snapshot"),
+        ("/var/lib/arangodb3/engine-rocksdb/journals/000123.log", "arangod", "wal"),
+        ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "rocksdb:low", "compaction"),
+        ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "rocksdb:high", "flush"),
+        ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "Worker", "sst"),
+        ("/var/lib/arangodb3/engine-rocksdb/MANIFEST-000005", "rocksdb:high", "manifest"),
+        ("/srv/rocks/000007.log", "db_bench", "wal"),
+        ("/var/lib/cassandra/commitlog/CommitLog-7-1700000000000.log", "PERIODIC-COMMIT", "commit_log"),
+        ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Data.db", "ReadStage-1", "sstable"),
+        ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Data.db", "CompactionExecu", "compaction"),
+        ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Index.db", "MemtableFlushWr", "flush"),
+        ("/var/lib/redis/appendonlydir/appendonly.aof.1.incr.aof", "redis-server", "aof"),
+        ("/var/lib/redis/appendonly.aof", "redis-server", "aof"),
+        ("/var/lib/redis/temp-123.rdb", "redis-rdb-bgsave", "rdb"),
+        ("/var/lib/postgresql/15/main/pg_wal/000000010000000000000001", "postgres", "wal"),
+        ("/etc/passwd", "cat", None),
+        ("/home/me/notes.log", "vi", None),
+    ],
+)
+def test_rules_of_databases(path: str, comm: str, component: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "io.bin"
+    file.write_bytes(file_of([replace(PLAIN, path=path, comm=comm.encode())]))
+    assert decode.read_table(file)["component"].to_pylist() == [component]
+
+
+def test_the_file_systems_own_requests(tmp_path: Path) -> None:
+    file = tmp_path / "io.bin"
+    nameless = replace(PLAIN, inode=0)
+    file.write_bytes(file_of([nameless, replace(nameless, flags=2 | META), replace(nameless, origin=JOURNAL)]))
+    assert decode.read_table(file)["component"].to_pylist() == [None, "metadata", "journal"]
+
+
+def test_rules_of_ones_own(tmp_path: Path) -> None:
+    rules = tmp_path / "my.rules"
+    rules.write_text("# mine\nlogs path=/data/** mode=W comm=ja*  # first\n\nreads path=/data/**\n")
+    file = tmp_path / "io.bin"
+    file.write_bytes(file_of([PLAIN, replace(PLAIN, mode=0), replace(PLAIN, comm=b"cat")]))
+    assert decode.read_table(file, rules=rules)["component"].to_pylist() == ["logs", "reads", "reads"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("wal", "no condition"),
+        ("wal path=", "not a condition"),
+        ("wal /data", "not a condition"),
+        ("wal paths=/data", "not a condition"),
+        ("wal path=/a path=/b", "not a condition"),
+        ("wal mode=X", "not one of R, W, D, F"),
+        ("wal origin=kernel", "not one of"),
+        ("wal meta=1", "not one of no, yes"),
+    ],
+)
+def test_wrong_rules(line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules, file = tmp_path / "my.rules", tmp_path / "io.bin"
+    rules.write_text(f"# comment\n{line}\n")
+    file.write_bytes(file_of([PLAIN]))
+    with pytest.raises(RulesError, match=":2: "):
+        read_rules(rules)
+    assert decode.main([str(file), "--rules", str(rules)]) == 2
+    message = capsys.readouterr().err
+    assert said in message and message.count("\n") == 1
+    assert decode.main([str(file), "--rules", str(tmp_path / "missing")]) == 2
+
+
+def first_match(rules: list[components.Rule], path: str | None, comm: str, kind: int) -> str | None:
+    """The same, one record at a time."""
+    for rule in rules:
+        if rule.path and (path is None or not rule.path.fullmatch(path)):
+            continue
+        if rule.comm and not rule.comm.match(comm):
+            continue
+        if rule.kinds[kind]:
+            return rule.component
+    return None
+
+
+conditions = st.lists(
+    st.sampled_from(
+        ["path=/a/*", "path=/a/**", "path=**.log", "comm=j*", "comm=kw?", "mode=R", "origin=journal", "meta=yes"]
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda condition: condition.split("=")[0],
+)
+records = st.tuples(
+    st.sampled_from([None, "/a/b", "/a/b/c.log", "/x.log"]),
+    st.sampled_from(["java", "kw1", "x", "j"]),
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.booleans(),
+)
+
+
+@given(st.lists(conditions, min_size=1, max_size=6), st.lists(st.lists(records, max_size=8), min_size=1, max_size=3))
+def test_the_table_says_what_the_rules_say(lines: list[list[str]], blocks: list[list[Any]]) -> None:
+    """Files and threads come while the file is read, block after block."""
+    rules = [components._parse([f"c{i % 4}", *line]) for i, line in enumerate(lines)]
+    table, definitions = Components(rules), Definitions()
+    files: dict[str | None, int] = {None: 0}
+    tasks: dict[str, int] = {}
+    for rows in blocks:
+        block = np.zeros(len(rows), RECORD)
+        for slot, (path, comm, mode, origin, _) in zip(block, rows, strict=True):
+            if path not in files:
+                files[path] = len(files)
+                definitions.add(b'{"file": %d, "inode": 1, "path": "%s"}' % (files[path], str(path).encode()))
+            if comm not in tasks:
+                tasks[comm] = len(tasks) + 1
+                definitions.add(b'{"task": %d, "pid": 1, "cgroup_id": 1, "comm": "%s"}' % (tasks[comm], comm.encode()))
+            slot["file"], slot["task"], slot["mode"], slot["origin"] = files[path], tasks[comm], mode, origin
+        codes = table.codes(definitions, block, np.array([meta for *_, meta in rows], np.bool_))
+        names = [None if code == NO_TEXT else table.names[code] for code in codes]
+        kinds = [(mode * 6 + origin) * 2 + meta for _, _, mode, origin, meta in rows]
+        assert names == [first_match(rules, r[0], r[1], kind) for r, kind in zip(rows, kinds, strict=True)]

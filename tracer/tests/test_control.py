@@ -1,0 +1,161 @@
+"""Filters, sampling, rotation, an almost full disk, and tracing without being root."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracer import decode
+from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
+from tracer.tests.tracing import EMPTY, Record, fio, read_records, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+
+def mixed_load(disk: str, requests: int = 600, *more: str) -> None:
+    fio(f"--filename=/dev/{disk}", "--rw=randrw", "--bs=4k", "--direct=1", f"--number_ios={requests}", *more)
+
+
+def total_ns(record: Record) -> int:
+    return sum(value for value in record.durations[:4] if value != EMPTY)
+
+
+@pytest.mark.parametrize(("letters", "modes"), [("R", {READ}), ("W", {WRITE}), ("WF", {WRITE, FLUSH})])
+def test_mode_filter(disk: str, tmp_path: Path, letters: str, modes: set[int]) -> None:
+    options = [word for letter in letters for word in ("--mode", letter)]
+    with tracing(tmp_path / "io.bin", "--device", disk, *options) as trace:
+        mixed_load(disk, 200, "--fsync=10")
+        assert trace.stop() == 0
+    assert {r.mode for r in trace.records()} == modes
+    assert trace.device(disk)["excluded"]["filtered"] > 50
+    assert_closed(trace, disk)
+
+
+def test_minimum_latency(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "all.bin", "--device", disk) as everything:
+        with tracing(tmp_path / "slow.bin", "--device", disk, "--min-latency", "40") as slow:
+            mixed_load(disk)
+            assert slow.stop() == 0
+        assert everything.stop() == 0
+    expected = [r for r in everything.records() if total_ns(r) >= 40_000]
+    assert 0 < len(expected) < len(everything.records())
+    assert all(total_ns(r) >= 40_000 for r in slow.records())
+    # Two tracers see each request some 100 ns apart.
+    border = sum(35_000 < total_ns(r) < 45_000 for r in everything.records())
+    assert abs(len(slow.records()) - len(expected)) <= border
+    assert_closed(slow, disk)
+
+
+def test_sampling_is_random_and_counted(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk, "--sample", "4") as trace:
+        mixed_load(disk, 4000, "--ioengine=libaio", "--iodepth=8")
+        assert trace.stop() == 0
+    excluded = trace.device(disk)["excluded"]
+    kept, left_out = len(trace.records()), excluded["sampled_out"]
+    assert kept + left_out + excluded["completion_not_seen"] >= 4000
+    # Binomial(4000, 1/4): a deviation of six standard deviations, 164, does not happen.
+    assert abs(kept - (kept + left_out) / 4) < 164
+    assert_closed(trace, disk)
+
+
+def test_comm_filter(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk, "--comm", "dd", "--comm", "none") as trace:
+        for program in ("dd", "cat"):
+            subprocess.run(f"{program} < /dev/{disk} > /dev/null 2>&1", shell=True, check=True)
+            subprocess.run(["blockdev", "--flushbufs", f"/dev/{disk}"], check=True)
+        assert trace.stop() == 0
+    assert {r.comm for r in trace.records()} == {b"dd"}
+    assert sum(r.size_bytes for r in trace.records()) == int(Path(f"/sys/block/{disk}/size").read_text()) * 512
+    assert trace.device(disk)["excluded"]["filtered"] > 0
+    assert_closed(trace, disk)
+
+
+def test_the_scheduler_part_lies_within_the_block_layer(disk: str, tmp_path: Path) -> None:
+    scheduler = Path(f"/sys/block/{disk}/queue/scheduler")
+    if "mq-deadline" not in scheduler.read_text():
+        pytest.skip("no mq-deadline here")
+    scheduler.write_text("mq-deadline")
+    with tracing(tmp_path / "io.bin", "--device", disk, "--scheduler") as trace:
+        mixed_load(disk, 400, "--ioengine=libaio", "--iodepth=16", "--iodepth_batch=8")
+        assert trace.stop() == 0
+    scheduled = [r for r in trace.records() if r.scheduler_ns != EMPTY]
+    assert len(scheduled) > 100
+    assert all(0 <= r.scheduler_ns <= r.block_ns for r in scheduled)
+
+
+def test_rotation_keeps_the_last_files_and_counts_the_others(disk: str, tmp_path: Path) -> None:
+    path = tmp_path / "io.bin"
+    options = ("--rotate-bytes", str(1 << 20), "--keep-files", "2")
+    with tracing(path, "--device", disk, *options) as trace:
+        mixed_load(disk, 70_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.stop() == 0
+    rotation = trace.status()["rotation"]
+    assert rotation["older_files"] >= 3
+    assert rotation["deleted_files"] == rotation["older_files"] - 2
+    numbers = range(rotation["older_files"] - 1, rotation["older_files"] + 1)
+    files = [*(Path(f"{path}.{number}") for number in numbers), path]
+    assert sorted(tmp_path.glob("io.bin*")) == sorted([*files, Path(f"{path}.json")])
+    rows = sum(len(read_records(file)) for file in files)
+    assert rows + rotation["deleted_records"] == trace.device(disk)["emitted"]
+    assert all(file.stat().st_size < 2 << 20 for file in files[:-1])
+    # Each file stands for itself: disks and tasks are defined in each.
+    assert decode.main([*map(str, files), "--csv", str(tmp_path / "io.csv")]) == 0
+    assert sum(1 for _ in (tmp_path / "io.csv").open()) == rows + 1
+
+
+@pytest.fixture
+def small_file_system(tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_it_stops_before_the_disk_is_full_and_says_so(disk: str, small_file_system: Path) -> None:
+    (small_file_system / "others").write_bytes(bytes(5 << 20))
+    path = small_file_system / "io.bin"
+    with tracing(path, "--device", disk, "--min-free-bytes", str(4 << 20)) as trace:
+        mixed_load(disk, 100)
+        assert trace.process.wait(10) == 4
+    status = trace.status()
+    assert (status["state"], "almost full" in status["reason"]) == ("failed", True)
+    assert len(trace.records()) == trace.device(disk)["emitted"]
+    assert_closed(trace, disk)
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A place where everybody may write; pytest's own is closed to others."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o777)
+        yield Path(directory)
+
+
+@pytest.mark.parametrize("more", ["", ",+syslog"])
+def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Path, more: str) -> None:
+    capabilities = f"+bpf,+perfmon{more}"
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={capabilities}"]
+    command += [f"--ambient-caps={capabilities}", str(binary), "--output", str(open_directory / "io.bin")]
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen([*command, "--ready-fd", str(write_end), "--device", disk], pass_fds=[write_end])
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as ready:
+        answer = ready.readline()
+    if process.poll() in (126, 127):
+        pytest.skip("the build directory is closed to other users")
+    assert answer == b"ready\n"
+    mixed_load(disk, 100)
+    process.terminate()
+    assert process.wait(30) == 0
+    assert sum(r.size_bytes == 4096 for r in read_records(open_directory / "io.bin")) == 100
+    limits = " ".join(json.loads((open_directory / "io.bin.json").read_text())["limits"])
+    assert ("CAP_SYSLOG" in limits, "CAP_SYS_ADMIN" in limits) == (not more, True)

@@ -1,0 +1,97 @@
+"""The driver layer, on the disks of this machine (read only), and where it cannot be seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracer import decode
+from tracer.tests.tracing import EMPTY, fio, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+MODES = ["block", "irq", "nvme", "scsi", "fentry"]
+REQUESTS = 500
+
+
+def disks_with_driver_layer(binary: Path) -> dict[str, str]:
+    check = json.loads(subprocess.run([str(binary), "--check"], check=True, capture_output=True, text=True).stdout)
+    return {disk: mode for disk, mode in check["tracing_modes"].items() if mode != "block"}
+
+
+def test_modes_fit_the_disks(binary: Path, can_trace: None) -> None:
+    for disk, mode in disks_with_driver_layer(binary).items():
+        allowed = {"nvme": {"nvme", "irq"}, "vd": {"fentry", "irq"}, "sd": {"scsi"}, "sr": {"scsi"}}
+        (fitting,) = [modes for prefix, modes in allowed.items() if disk.startswith(prefix)]
+        assert mode in fitting
+
+
+def something_to_read(disk: str, tmp_path: Path) -> Path | None:
+    """The disk itself, else a file on it, else nothing."""
+    device = tmp_path.stat().st_dev
+    here = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    if here.exists() and disk in (here.resolve().name, here.resolve().parent.name):
+        path = tmp_path / "file"
+        path.write_bytes(os.urandom(16 << 20))
+        os.sync()
+        return path
+    try:
+        with Path(f"/dev/{disk}").open("rb"):
+            return Path(f"/dev/{disk}")
+    except OSError:
+        return None
+
+
+@pytest.mark.parametrize("depth", [1, 16])
+def test_driver_and_device_share_the_time_after_the_block_layer(binary: Path, depth: int, tmp_path: Path) -> None:
+    disks = {d: m for d, m in disks_with_driver_layer(binary).items() if int(Path(f"/sys/block/{d}/size").read_text())}
+    if not disks:
+        pytest.skip("no disk here shows anything of its driver")
+    for disk, mode in disks.items():
+        path = something_to_read(disk, tmp_path)
+        if path is None:
+            continue
+        with tracing(tmp_path / "io.bin", "--device", disk, "--comm", "fio") as trace:
+            job = fio(
+                f"--filename={path}",
+                "--readonly",
+                "--rw=randread",
+                "--bs=4k",
+                "--direct=1",
+                "--ioengine=libaio",
+                f"--iodepth={depth}",
+                f"--number_ios={REQUESTS}",
+            )
+            assert trace.stop() == 0
+        assert trace.device(disk)["tracing_mode"] == mode
+        own = [r for r in trace.records() if r.size_bytes == 4096]
+        assert len(own) >= 0.99 * REQUESTS
+        split = [r for r in own if MODES[r.tracing] == mode]
+        assert len(split) >= 0.99 * len(own)
+        # seen < complete and issue < device done, on every record.
+        assert all(0 < r.driver_ns < EMPTY and 0 < r.device_ns < EMPTY and r.block_ns != EMPTY for r in split)
+        assert all(r.driver_ns == EMPTY for r in own if r not in split)
+        totals = sorted(r.block_ns + r.driver_ns + r.device_ns for r in split)
+        assert sum(totals) / len(totals) <= job["read"]["lat_ns"]["mean"]
+        rows = decode.read_table(trace.output).to_pylist()
+        assert {row["tracing_mode"] for row in rows} <= {mode, "block"}
+        for row in rows:
+            layers = [row[name] for name in ("vfs_ns", "block_ns", "driver_ns", "device_ns")]
+            assert row["total_ns"] == sum(value for value in layers if value is not None)
+
+
+def test_a_loop_device_has_no_driver_layer(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=50")
+        assert trace.stop() == 0
+    device = trace.device(disk)
+    assert (device["tracing_mode"], list(device["layers_missing"]), device["layers_partial"]) == (
+        "block",
+        ["driver"],
+        {},
+    )
+    assert all(r.driver_ns == EMPTY and r.device_ns != EMPTY for r in trace.records())

@@ -1,0 +1,64 @@
+"""System calls on files, with and without I/O, held against calls that are counted here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracer.tests.tracing import tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+BLOCKS = 64
+
+
+def histogram(cell: dict[str, Any]) -> dict[int, int]:
+    return {int(bucket): count for bucket, count in cell["log2_ns"].items()}
+
+
+def test_cached_and_uncached_calls_are_counted_apart(mounted: Path, disk: str, tmp_path: Path) -> None:
+    path = mounted / "file"
+    path.write_bytes(os.urandom(BLOCKS << 20))
+    os.sync()
+    file = os.open(path, os.O_RDWR)
+    pipe = os.pipe()
+    try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead: a request for each first read
+        with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", "--pid", str(os.getpid())) as trace:
+            for _ in range(5):
+                for block in range(BLOCKS):
+                    os.pread(file, 4096, block << 20)
+            for block in range(30):
+                os.pwrite(file, b"x" * 4096, block << 20)
+            os.fsync(file)
+            for _ in range(100):  # no file
+                os.write(pipe[1], b"x")
+                os.read(pipe[0], 1)
+            assert trace.stop() == 0
+        vfs = trace.status()["vfs"]
+    finally:
+        for descriptor in (file, *pipe):
+            os.close(descriptor)
+    assert (vfs["read"]["with_io"]["calls"], vfs["read"]["cached"]["calls"]) == (BLOCKS, 4 * BLOCKS)
+    assert vfs["read"]["hit_ratio"] == pytest.approx(0.8)
+    assert (vfs["write"]["with_io"]["calls"], vfs["write"]["cached"]["calls"]) == (0, 30)
+    assert (vfs["sync"]["with_io"]["calls"], vfs["sync"]["cached"]["calls"]) == (1, 0)
+    for kind in vfs.values():
+        for cell in (kind["cached"], kind["with_io"]):
+            buckets = histogram(cell)
+            assert sum(buckets.values()) == cell["calls"]
+            low, high = (sum(n << (bucket + more) for bucket, n in buckets.items()) for more in (0, 1))
+            assert low <= cell["sum_ns"] <= high
+    cached, with_io = (min(histogram(vfs["read"][name])) for name in ("cached", "with_io"))
+    assert cached < with_io
+
+
+def test_nothing_is_said_of_it_when_not_asked(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        assert trace.stop() == 0
+    assert "vfs" not in trace.status()
+    assert "sys_exit" not in trace.status()["probes"]
