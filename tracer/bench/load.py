@@ -1,0 +1,152 @@
+"""The load under which a tracer's cost is measured: one fio that never pauses, on a disk that may be shared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK_BYTES = 4096
+START_TIMEOUT_S = 60
+LONGEST_S = 24 * 3600  # fio is ended before
+
+
+class LoadError(Exception):
+    """The load cannot be made here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table. `medium` is `memory` (a loop device over tmpfs) or `disk` (a file in a directory)."""
+
+    name: str
+    title: str
+    medium: str
+    file_bytes: int
+    fio: tuple[str, ...]
+    writes: bool = False
+
+
+READS = ("--rw=randread", "--direct=1")
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload("loop32", "loop device on tmpfs, 4 KiB reads, depth 32", "memory", 512 << 20,
+                 (*READS, "--ioengine=libaio", "--iodepth=32")),
+        Workload("disk32", "disk, 4 KiB reads, depth 32", "disk", 1 << 30,
+                 (*READS, "--ioengine=libaio", "--iodepth=32")),
+        Workload("disk1", "disk, 4 KiB reads, depth 1", "disk", 1 << 30, (*READS, "--ioengine=psync")),
+        Workload("fsync", "disk, 4 KiB write + fsync", "disk", 64 << 20,
+                 ("--rw=randwrite", "--ioengine=psync", "--fsync=1"), writes=True),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Load:
+    """A running load: the process whose I/O counts, and the disk that it is on (`loop0`)."""
+
+    workload: Workload
+    pid: int
+    device: str
+
+    def ios(self) -> int:
+        """4 KiB blocks moved since its start, by the kernel's account of the process: others' I/O is not in it."""
+        name = "write_bytes" if self.workload.writes else "read_bytes"
+        for line in Path(f"/proc/{self.pid}/io").read_text().splitlines():
+            key, _, value = line.partition(": ")
+            if key == name:
+                return int(value) // BLOCK_BYTES
+        raise LoadError(f"the kernel does not count {name} of a process")
+
+
+@contextmanager
+def running(workload: Workload, directory: Path) -> Iterator[Load]:
+    """fio under way; all that it needed is gone afterwards. `directory` is where the file of a `disk` workload lies."""
+    with ExitStack() as stack:
+        home = Path("/dev/shm") if workload.medium == "memory" else directory  # noqa: S108
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=home, prefix="strata-bench-")))
+        file = scratch / "file"
+        _lay_out(file, workload.file_bytes)
+        if workload.medium == "memory":
+            target = stack.enter_context(loop_device(file))
+            device = target.name
+        else:
+            target, device = file, _device_of(file)
+        process = stack.enter_context(_fio(workload, target))
+        load = Load(workload, process.pid, device)
+        _await_io(load, process)
+        yield load
+
+
+def _lay_out(file: Path, size_bytes: int) -> None:
+    """Written, so that no block is a hole that costs nothing to read."""
+    chunk = os.urandom(1 << 20)
+    with file.open("wb") as out:
+        for _ in range(size_bytes >> 20):
+            out.write(chunk)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+@contextmanager
+def loop_device(file: Path) -> Iterator[Path]:
+    """A disk made of the file. May raise LoadError."""
+    made = subprocess.run(["losetup", "--show", "-f", str(file)], check=False, capture_output=True, text=True)
+    if made.returncode:
+        raise LoadError(f"no loop device: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    try:
+        yield Path(device)
+    finally:
+        subprocess.run(["losetup", "-d", device], check=True)
+
+
+def _device_of(file: Path) -> str:
+    """The whole disk under a file, as the tracer names it."""
+    number = file.stat().st_dev
+    entry = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not entry.exists():
+        raise LoadError(f"{file.parent} is on no disk (tmpfs, overlay or network); name another with --directory")
+    entry = entry.resolve()
+    whole = entry.parent if (entry / "partition").exists() else entry
+    if not (whole / "mq").exists():
+        raise LoadError(f"{file.parent} is on {whole.name}, which hands requests on to other disks; use --directory")
+    return whole.name
+
+
+@contextmanager
+def _fio(workload: Workload, target: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = ["fio", "--name=load", "--thread", f"--filename={target}", f"--size={workload.file_bytes}",
+               f"--bs={BLOCK_BYTES}", "--time_based", f"--runtime={LONGEST_S}", "--norandommap", "--randrepeat=0",
+               "--overwrite=1", "--output=/dev/null", *workload.fio]  # fmt: skip
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            yield process
+            if process.poll() is not None:
+                errors.seek(0)
+                raise LoadError(f"fio ended with {process.returncode}: {errors.read().decode().strip()}")
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _await_io(load: Load, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    first = load.ios()
+    while load.ios() < first + 100:
+        if process.poll() is not None:
+            raise LoadError(f"fio ended with {process.returncode}")
+        if time.monotonic() > deadline:
+            raise LoadError(f"fio moved nothing within {START_TIMEOUT_S} s")
+        time.sleep(0.05)

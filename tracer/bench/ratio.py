@@ -1,0 +1,38 @@
+"""How much of the undisturbed rate is left, with its interval. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom; the last one stands for all above.
+# fmt: off
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Geometric mean of the blocks' ratios and its 95 % interval; the bounds are None with a single block."""
+
+    value: float
+    low: float | None
+    high: float | None
+    blocks: int
+
+
+def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
+    """Each block is (rate with, rate without), measured next to each other, so that drift cancels (A B B A).
+
+    The interval is Student's, of the logarithms: ratios multiply.
+    """
+    logs = [math.log(with_it / without) for with_it, without in blocks]
+    mean = statistics.fmean(logs)
+    if len(logs) < 2:
+        return Ratio(math.exp(mean), None, None, len(logs))
+    t = T_975[min(len(logs) - 2, len(T_975) - 1)]
+    half = t * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))

@@ -1,0 +1,115 @@
+"""The measurement itself, in small: its counts, its statistics, what it says of tools that fail, what it leaves."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tracer.bench import ratio, report
+from tracer.bench.counters import BPF_STATS, BpfObjects
+from tracer.bench.cycles import run
+from tracer.bench.load import WORKLOADS, Load, LoadError, running
+from tracer.bench.tools import Attached, Tool, strata
+from tracer.bench.windows import OUTPUT_ROOT, Plan, measure
+from tracer.tests.tracing import diskstats
+
+TINY = Plan(blocks=2, window_s=0.3, settle_s=0.05)
+
+
+def test_an_interval_holds_the_true_ratio_in_95_of_100_measurements() -> None:
+    generator = np.random.default_rng(7)
+    held = 0
+    for _ in range(4000):
+        drift = generator.normal(1000, 200, 6).clip(200)
+        blocks = [(d * math.exp(generator.normal(math.log(0.9), 0.05)), d) for d in drift]
+        found = ratio.of_blocks(blocks)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.9 <= found.high
+    assert 0.94 < held / 4000 < 0.96
+
+
+def test_one_block_has_no_interval() -> None:
+    assert ratio.of_blocks([(90.0, 100.0)]) == ratio.Ratio(math.exp(math.log(0.9)), None, None, 1)
+
+
+@pytest.fixture
+def load(tracer: Path, tmp_path: Path) -> Iterator[Load]:  # noqa: ARG001  (skips where nothing can be traced)
+    try:
+        with running(WORKLOADS["loop32"], tmp_path) as under_way:
+            yield under_way
+    except LoadError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_the_loads_own_count_is_the_disks(load: Load) -> None:
+    # Read inside out, so that what comes between two readings can only be missing on one side.
+    ios_outside, disk_inside = load.ios(), diskstats(load.device).reads
+    while diskstats(load.device).reads < disk_inside + 20_000:
+        pass
+    disk = diskstats(load.device).reads - disk_inside
+    ios = load.ios() - ios_outside
+    assert disk <= ios + 32 <= 1.2 * disk
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_our_tracer_is_measured_in_every_respect(load: Load) -> None:
+    statistics_before = BPF_STATS.read_text()
+    result = measure(strata(), load, TINY)
+    assert result.error == ""
+    assert result.ratio is not None
+    assert result.ratio.blocks == 2
+    assert len(result.without) == len(result.with_it) == 4
+    assert result.lost is not None
+    # The load does more while a tool is attached than in the windows, which are a part of that time.
+    assert (result.records or 0) + result.lost >= sum(window.iops * TINY.window_s for window in result.with_it)
+    assert 0 < (result.bpf_ns_per_request or 0) < 100_000
+    assert (result.resident_bytes or 0) > 1 << 20
+    assert (result.kernel_bytes or 0) > 1 << 20
+    assert BPF_STATS.read_text() == statistics_before
+    table = report.markdown(TINY, [load.workload], {load.workload.name: [result]})
+    assert f"| strata-iotrace | **{result.ratio.value:.3f}** |" in table
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_tool_that_fails_says_why_and_leaves_nothing(load: Load) -> None:
+    files = set(OUTPUT_ROOT.iterdir())
+    broken = Tool("broken", lambda _device, _folder: ["sh", "-c", "echo starting; echo 'no such luck' >&2; exit 1"])
+    result = measure(broken, load, TINY)
+    assert result.error == "no such luck"
+    assert result.ratio is None
+    assert set(OUTPUT_ROOT.iterdir()) == files
+    table = report.markdown(TINY, [load.workload], {load.workload.name: [result]})
+    assert "- broken: no such luck" in table
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_what_is_attached_is_seen_and_after_detaching_is_not(load: Load, tmp_path: Path) -> None:
+    attached = Attached(strata(), load.device, tmp_path)
+    try:
+        assert len(attached.objects.programs) >= 6
+        assert len(attached.objects.maps) >= 3
+        assert attached.objects.left() == attached.objects
+    finally:
+        attached.detach()
+    assert attached.objects.left() == BpfObjects(frozenset(), frozenset())
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_attaching_many_times_leaves_nothing_behind(tracer: Path) -> None:
+    """STRATA_CYCLES=1000 for the long one."""
+    count = int(os.environ.get("STRATA_CYCLES", "12"))
+    result = run(tracer, count)
+    assert result.programs >= 6 * count
+    assert result.wrong() == ""

@@ -1,0 +1,22 @@
+"""The guests run once for all tests here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.guests.command import UnavailableError
+from tracer.guests.matrix import GuestResult, run_guests
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "guest: starts virtual machines with other kernels")
+
+
+@pytest.fixture(scope="session")
+def guests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GuestResult]:
+    """Series -> what its guest wrote down; skips when this machine can run none."""
+    try:
+        results = run_guests(tmp_path_factory.mktemp("guests"))
+    except UnavailableError as reason:
+        pytest.skip(f"no guests: {reason}")
+    return {result.series: result for result in results}

@@ -1,0 +1,21 @@
+"""What the tracer must make of each kernel and disk. The one place to change when it learns a mode."""
+
+from __future__ import annotations
+
+# The best honest mode on (kernel series, disk); docs/tracer.md says what each mode sees.
+MODES = {
+    ("6.1", "nvme0n1"): "nvme",
+    ("6.1", "vda"): "fentry",
+    ("6.1", "sda"): "scsi",
+    ("6.12", "nvme0n1"): "nvme",
+    ("6.12", "vda"): "fentry",
+    ("6.12", "sda"): "scsi",
+}
+
+# Layers that a mode must show for every read and write of data. A write that waits for a flush of the device comes to
+# the driver only after that, so its driver layer is not told from the flush: such rows are of mode `block`.
+ALWAYS = ("block_ns", "device_ns")
+UNLESS_IT_WAITS_FOR_A_FLUSH = ("driver_ns",)
+
+# Workloads of one system call a request, whose VFS layer must be there too.
+TIMED_BY_SYSCALL = ("synchronous",)

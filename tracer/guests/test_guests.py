@@ -1,0 +1,122 @@
+"""The tracer on Debian's kernels, emulated disks and two file systems; each cell of the matrix is a test."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracer.guests.command import UnavailableError
+from tracer.guests.guest import TCG, GuestError, Limits, check, run_guest
+from tracer.guests.judge import judge
+from tracer.guests.kernels import KERNELS, Bootable, prepare
+from tracer.guests.matrix import GuestResult, cells
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.mark.parametrize(("workload", "disk"), cells())
+@pytest.mark.parametrize("series", list(KERNELS))
+def test_every_request_is_accounted_for(series: str, workload: str, disk: str, guests: dict[str, GuestResult]) -> None:
+    assert guests[series].judge(workload, disk) == []
+
+
+@pytest.mark.parametrize("series", list(KERNELS))
+def test_the_tracers_own_tests_pass(series: str, guests: dict[str, GuestResult]) -> None:
+    assert guests[series].error == ""
+    assert guests[series].test_failures == []
+    assert guests[series].tests_run >= 20
+
+
+def lose_records(folder: Path) -> None:
+    trace = folder / "trace.bin"
+    content = trace.read_bytes()
+    trace.write_bytes(content[: len(content) * 9 // 10])
+
+
+def lose_a_completion(folder: Path) -> None:
+    _change_device(folder, lambda device: device.update(completions=device["completions"] + 1))
+
+
+def claim_another_mode(folder: Path) -> None:
+    _change_device(folder, lambda device: device.update(tracing_mode="guessed"))
+
+
+def exclude_one(folder: Path) -> None:
+    _change_device(folder, lambda device: device["excluded"].update(untracked=1))
+
+
+def read_one_more(folder: Path) -> None:
+    _change_seen(folder, lambda seen: seen["after"].update(reads=seen["after"]["reads"] + 1))
+
+
+def let_fio_see_fewer(folder: Path) -> None:
+    _change_seen(folder, lambda seen: seen["fio"][0]["read"].update(total_ios=seen["fio"][0]["read"]["total_ios"] - 1))
+
+
+def end_in_error(folder: Path) -> None:
+    (folder / "tracer.json").write_text(json.dumps({"error": "exit code 3"}))
+
+
+def _change_device(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = folder / "trace.bin.json"
+    status = json.loads(path.read_text())
+    for device in status["devices"]:
+        change(device)
+    path.write_text(json.dumps(status))
+
+
+def _change_seen(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = folder / "sda.json"
+    seen = json.loads(path.read_text())
+    change(seen)
+    path.write_text(json.dumps(seen))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lose_records,
+        lose_a_completion,
+        claim_another_mode,
+        exclude_one,
+        read_one_more,
+        let_fio_see_fewer,
+        end_in_error,
+    ],
+    ids=lambda harm: harm.__name__,
+)
+def test_the_judge_finds_what_is_wrong(
+    harm: Callable[[Path], None], guests: dict[str, GuestResult], tmp_path: Path
+) -> None:
+    """The last disk that was traced has the last record, so it is the one that misses some."""
+    shutil.copytree(guests["6.1"].out / "workloads" / "direct", tmp_path / "direct")
+    assert judge("6.1", "direct", "sda", tmp_path) == []
+    harm(tmp_path / "direct")
+    assert judge("6.1", "direct", "sda", tmp_path) != []
+
+
+@pytest.fixture
+def bootable() -> Bootable:
+    try:
+        check()
+        return prepare(KERNELS["6.1"])
+    except UnavailableError as reason:
+        pytest.skip(f"no guests: {reason}")
+
+
+def test_a_job_that_fails_is_an_error_with_its_last_words(bootable: Bootable, tmp_path: Path) -> None:
+    with pytest.raises(GuestError, match=r"(?s)the job ended with 3.*last words"):
+        run_guest(bootable, TCG, "echo last words; exit 3", tmp_path, Limits(cpu_s=100, wall_s=600))
+
+
+def test_a_guest_that_hangs_is_ended(bootable: Bootable, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(GuestError, match="not done after 2 s"):
+        run_guest(bootable, TCG, "sleep 1000", tmp_path, Limits(cpu_s=100, wall_s=2))
+    assert time.monotonic() - begin < 60
