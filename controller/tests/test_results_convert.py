@@ -17,7 +17,8 @@ from controller.results.clock import UNREAD, NodeClock
 from controller.results.convert import read_io
 from controller.results.finish import finish
 from controller.tests.synthetic_run import T0, Phase, write_run
-from tracer.decode import IO_COLUMNS, RECORD
+from tracer.decode import IO_COLUMNS
+from tracer.tracefile import DURATIONS, RECORD, VERSION
 
 PHASES = (Phase("r", "run", "w", 0.5, 1.5, {"READ": 20}, {"READ": 5.0}),)
 
@@ -26,20 +27,23 @@ def write_io_bin(path: Path, starts_ns: list[int], device: str = "loop1") -> Non
     """Made-up records whose monotonic time 0 is the run's start."""
     records = np.zeros(len(starts_ns), RECORD)
     records["start_ns"] = starts_ns
-    for layer, value in {"vfs_ns": -1, "block_ns": 10, "driver_ns": 20, "device_ns": 300}.items():
-        records[layer] = value
-    records["size_bytes"], records["device"], records["mode"] = 4096, (7 << 20) | 1, 1
+    records["low"], records["high"] = 2**32 - 1, 255  # not seen
+    for layer, value in {"block_ns": 10, "driver_ns": 20, "device_ns": 300}.items():
+        records["low"][:, DURATIONS.index(layer)] = value
+        records["high"][:, DURATIONS.index(layer)] = 0
+    records["size_bytes"], records["mode"] = 4096, 1
+    definition = json.dumps({"device": 0, "major": 7, "minor": 1, "name": device}).encode()
     header = {
         "record_bytes": RECORD.itemsize,
         "anchor_unix_ns": T0,
         "anchor_mono_ns": 0,
         "started_mono_ns": 0,
-        "tracing_mode": "block",
         "devices": {"7:1": device},
     }
     text = json.dumps(header).encode()
     length = (16 + len(text) + 63) // 64 * 64
-    path.write_bytes(b"STRATAIO" + struct.pack("<II", 1, length) + text.ljust(length - 16) + records.tobytes())
+    start = b"STRATAIO" + struct.pack("<II", VERSION, length) + text.ljust(length - 16)
+    path.write_bytes(start + definition.ljust(len(definition) // 64 * 64 + 63) + b"\n" + records.tobytes())
 
 
 def test_the_io_rows_are_those_of_the_schema() -> None:

@@ -109,10 +109,11 @@ public final class HBaseDatabase implements Database {
     if (settings.readConsistency() == Consistency.TIMELINE) {
       counters.put("stale_results", translation.staleResults());
     }
-    if (settings.buffering() != null && sent.batches().sum() > 0) {
+    if (settings.buffering() != null) {
       counters.put("write_batches", sent.batches().sum());
       counters.put("batched_writes", sent.writes().sum());
       counters.put("lost_writes", sent.lost().sum());
+      counters.put("unconfirmed_writes", sent.unconfirmed().sum());
     }
     return counters;
   }

@@ -27,10 +27,11 @@ final class WriteBuffer {
    * @param batches sent
    * @param writes in them
    * @param lost writes that were answered as done and then failed in their batch
+   * @param unconfirmed writes that were answered as done and whose batch has not been answered yet
    */
-  record Sent(LongAdder batches, LongAdder writes, LongAdder lost) {
+  record Sent(LongAdder batches, LongAdder writes, LongAdder lost, LongAdder unconfirmed) {
     Sent() {
-      this(new LongAdder(), new LongAdder(), new LongAdder());
+      this(new LongAdder(), new LongAdder(), new LongAdder(), new LongAdder());
     }
   }
 
@@ -58,6 +59,8 @@ final class WriteBuffer {
     bytes += mutation.heapSize();
     if (bytes >= capacityBytes) {
       send(1);
+    } else {
+      sent.unconfirmed().increment();
     }
   }
 
@@ -100,6 +103,7 @@ final class WriteBuffer {
     } finally {
       sent.batches().increment();
       sent.writes().add(batch.size());
+      sent.unconfirmed().add(reported - batch.size());
     }
   }
 

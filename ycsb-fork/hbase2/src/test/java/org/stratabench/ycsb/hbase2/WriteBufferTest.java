@@ -54,6 +54,7 @@ class WriteBufferTest {
     for (int i = 0; i < 4; i++) {
       buffer.add(put(10));
     }
+    assertEquals(4, sent.unconfirmed().sum());
     assertThrows(NotServingRegionException.class, () -> buffer.add(put(10)));
     // of five writes two arrived, one failure was answered, two had been answered as done
     String message = assertThrows(IOException.class, buffer::drain).getMessage();
@@ -61,6 +62,7 @@ class WriteBufferTest {
     buffer.drain();
     assertEquals(5, sent.writes().sum());
     assertEquals(2, sent.lost().sum());
+    assertEquals(0, sent.unconfirmed().sum());
   }
 
   @Test
