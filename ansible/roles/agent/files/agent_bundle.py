@@ -73,7 +73,8 @@ def sources(repository: Path, machine: str) -> Iterator[Path]:
     client = repository / "ycsb-fork"
     yield from (path.relative_to(repository) for path in (client / "bin").iterdir())
     yield (client / BINDINGS).relative_to(repository)
-    jars = [*client.glob("*/target/ycsb-*.jar"), *client.glob("*/target/dependency/*.jar"), *client.glob("*/jvm.options")]
+    patterns = ("*/target/ycsb-*.jar", "*/target/dependency/*.jar", "*/jvm.options")
+    jars = [path for pattern in patterns for path in client.glob(pattern)]
     if not any(path.name.startswith("ycsb-") for path in jars):
         raise BundleError(f"the load client is not built in {client}: make setup")
     yield from (path.relative_to(repository) for path in jars)
