@@ -185,6 +185,8 @@ def _deployment(inventory: Inventory, variables: Mapping[str, Any]) -> dict[str,
     servers = [node.name for node in available[:count]]
     storage = variables.get("hbase_storage", inventory.master.variables.get("hbase_storage", "hdfs"))
     replication = variables.get("hdfs_replication", inventory.master.variables.get("hdfs_replication", 3))
+    if not str(replication).isdecimal():
+        raise ConfigError(f"inventory {inventory.path}: hdfs_replication is {replication!r}, not a whole number")
     if storage == "hdfs" and int(replication) > count:
         raise ConfigError(
             f"{replication} copies of each block need as many DataNodes, {count} are deployed",

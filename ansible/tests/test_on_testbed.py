@@ -19,7 +19,7 @@ import yaml
 
 from controller.databases.hbase import HBase
 from controller.deploy import deploy, destroy, scale
-from controller.errors import DeployError
+from controller.errors import DeployError, StrataError
 from controller.inventory import Inventory, load_inventory
 from controller.pki import ensure_pki
 
@@ -35,7 +35,8 @@ pytestmark = [
 # What a host has; names of files everywhere, contents in /etc but for the backups of the user database.
 SNAPSHOT = {
     # Without the sessions of those who are logged in.
-    "units": "systemctl list-unit-files --no-legend --no-pager | grep -v transient; systemctl list-units --all --no-legend 'strata*'",
+    "units": "systemctl list-unit-files --no-legend --no-pager | grep -v transient;"
+    " systemctl list-units --all --no-legend 'strata*'",
     "users": "getent passwd; getent group",
     "packages": "dpkg-query -W -f='${db:Status-Abbrev} ${Package} ${Version}\\n'",
     "ports": "ss -Hltun | awk '{print $1, $5}'",
@@ -148,7 +149,7 @@ def test_wrong_variables_are_refused_before_anything_is_changed(
     for host in ("tb1", "tb2"):
         inside(host, "mkdir -p /root/.ansible/tmp")
     before = snapshot(["tb1", "tb2"])
-    with pytest.raises(DeployError) as caught:
+    with pytest.raises(StrataError) as caught:
         deploy(inventory, {}, state_dir=tmp_path / "state", progress=quiet)
     assert said in str(caught.value)
     assert_same(before, snapshot(["tb1", "tb2"]))

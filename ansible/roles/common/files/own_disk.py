@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Gives one node a small disk of its own: a sparse file, a loop device with direct I/O, ext4.
 
 Block I/O of several nodes on one machine can then be told apart by device. Where that is not possible (no

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks what a node must have before anything is changed on it; all that is missing is named at once.
 
 Prints nothing when all is well; otherwise one message on standard error, and exit code 1. Standard library

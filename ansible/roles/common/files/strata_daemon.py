@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Starts, awaits and stops one node's daemons where no service manager runs; where one does, awaits and checks.
 
 The first line of a pid file is the pid. The lines behind it are for this program: the process's start time in
