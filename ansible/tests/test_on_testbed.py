@@ -136,7 +136,7 @@ def test_check_mode_changes_nothing(hosts: list[str], inventory: Inventory, tmp_
     ("more", "said"),
     [
         ("hdfs_replication: many\n", "hdfs_replication"),
-        ("zookeeper_port: [1]\n", "zookeeper_port"),
+        ("zookeeper_heap_mb: [1]\n", "zookeeper_heap_mb"),
         ("hbase_settings: fast\n", "hbase_settings"),
         ("hbase_storage: local\n", "another machine"),
         ("strata_root: /var/lib\n", "/var/lib is not empty and not ours"),
