@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -255,3 +258,79 @@ def check_rights(hosts: list[str]) -> None:
     assert set(keys.split()[0::3]) == {"strata-agent"}
     assert set(keys.split()[1::3]) == {"600"}
     assert "17" in inside("tb6", "java -version 2>&1"), "Java was installed where it was missing"
+
+
+# Three hosts that do everything together: an ensemble of three, clients beside servers, Prometheus beside the master.
+COMBINED = {
+    "hbase_master": ["tb1"],
+    "hbase_regionserver": ["tb2", "tb3"],
+    "clients": ["tb1"],
+    "zookeeper": ["tb1", "tb2", "tb3"],
+    "monitoring": ["tb1"],
+}
+
+
+def combined(folder: Path) -> Inventory:
+    children: dict[str, Any] = {
+        group: {"hosts": {name: {"strata_address": ADDRESSES[name]} for name in names}}
+        for group, names in COMBINED.items()
+    }
+    children["agents"] = {"children": {"hbase_regionserver": None, "clients": None}}
+    shutil.copytree(REPO / "inventories" / "testbed", folder / "combined")
+    content = yaml.safe_dump({"all": {"children": children}}, sort_keys=False)
+    (folder / "combined" / "hosts.yml").write_text(content, encoding="utf-8")
+    return load_inventory(folder / "combined")
+
+
+def four_letter_word(host: str, word: str) -> str:
+    """ZooKeeper's answer, from the controller."""
+    with socket.create_connection((ADDRESSES[host], 2181), 5) as connection:
+        connection.sendall(word.encode())
+        return connection.makefile().read()
+
+
+def asked(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return json.load(answer)
+
+
+def test_roles_combined_on_three_hosts(hosts: list[str], tmp_path: Path) -> None:
+    inventory, state = combined(tmp_path), tmp_path / "state"
+    for host in ("tb1", "tb2", "tb3"):
+        inside(host, "rm -rf /root/.ansible")
+    before = snapshot(hosts[:3])
+    deploy(inventory, {}, state_dir=state, progress=quiet)
+    database = HBase(inventory, {})
+    modes = sorted(re.findall(r"Mode: (\w+)", "".join(four_letter_word(host, "srvr") for host in hosts[:3])))
+    assert modes == ["follower", "follower", "leader"]
+
+    client, properties = (
+        REPO / "ycsb-fork" / "bin",
+        database.settings() | database.table_properties() | {"table": "gone"},
+    )
+    common = [word for key, value in properties.items() for word in ("-p", f"{key}={value}")]
+    workload = REPO / "ycsb-fork" / "workloads" / "messenger.properties"
+    load = [client / "ycsb", "load", "hbase2", "-P", workload, *common, "-p", "recordcount=50"]
+    subprocess.run(load, check=True, capture_output=True)
+    hand = ["-e", f"strata_state_dir={state}"]
+    playbooks = REPO / "ansible" / "playbooks"
+    done = playbook(inventory.path / "hosts.yml", *hand, str(playbooks / "reset.yml"))
+    assert done.returncode == 0, done.stdout[-3000:]
+    database.wait_ready(120)
+    counted = subprocess.run(
+        [client / "ycsb-admin", "hbase2", "count", *common], capture_output=True, text=True, check=False
+    )
+    assert counted.returncode != 0 or json.loads(counted.stdout)["rows"] == 0
+
+    for changed in (True, False):
+        done = playbook(inventory.path / "hosts.yml", *hand, str(playbooks / "monitoring.yml"))
+        assert done.returncode == 0, done.stdout[-3000:]
+        assert (re.search(r"changed=[1-9]", done.stdout) is not None) == changed
+    url = f"http://{ADDRESSES['tb1']}:9090/api/v1/query?query=strata_agent_jobs_running"
+    deadline = time.monotonic() + 60
+    while len(asked(url)["data"]["result"]) < 3 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert {series["metric"]["node"] for series in asked(url)["data"]["result"]} == {"tb1", "tb2", "tb3"}
+
+    destroy(inventory, state_dir=state, progress=quiet)
+    assert_same(before, snapshot(hosts[:3]))
