@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import http.server
 import json
 import os
 import re
@@ -10,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -334,3 +339,86 @@ def test_roles_combined_on_three_hosts(hosts: list[str], tmp_path: Path) -> None
 
     destroy(inventory, state_dir=state, progress=quiet)
     assert_same(before, snapshot(hosts[:3]))
+
+
+# No ArangoDB can be downloaded here: a package that is named a stand-in has a starter that checks the files which it
+# is given, keeps its command line, and listens. What the role does up to the start is real.
+STAND_IN_STARTER = """#!/usr/bin/python3
+import pathlib, socket, sys
+options = dict(word[2:].split("=", 1) for word in sys.argv[1:])
+data = pathlib.Path(options["starter.data-dir"])
+data.mkdir(exist_ok=True)
+assert len(pathlib.Path(options["auth.jwt-secret"]).read_text()) == 64
+assert pathlib.Path(options["ssl.keyfile"]).read_text().count("BEGIN") == 2
+(data / "command").write_text(chr(10).join(sys.argv[1:]))
+server = socket.create_server((options["starter.address"], int(options["starter.port"])))
+while True: server.accept()[0].close()
+"""
+
+
+@contextlib.contextmanager
+def served_stand_in(folder: Path) -> Iterator[tuple[str, str]]:
+    """Address and checksum of the stand-in package, on the test bed's bridge."""
+    root = folder / "package"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "usr" / "bin").mkdir(parents=True)
+    control = (
+        "Package: arangodb-stand-in\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: no database\n"
+    )
+    (root / "DEBIAN" / "control").write_text(control)
+    (root / "usr" / "bin" / "arangodb").write_text(STAND_IN_STARTER)
+    (root / "usr" / "bin" / "arangodb").chmod(0o755)
+    served = folder / "served"
+    served.mkdir()
+    subprocess.run(
+        ["dpkg-deb", "--build", "--root-owner-group", root, served / "x.deb"], check=True, capture_output=True
+    )
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    with http.server.ThreadingHTTPServer(("10.213.77.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        checksum = hashlib.sha256((served / "x.deb").read_bytes()).hexdigest()
+        yield f"http://10.213.77.1:{server.server_port}/x.deb", f"sha256:{checksum}"
+        server.shutdown()
+
+
+def test_arangodb_to_the_point_of_start_with_a_stand_in(hosts: list[str], tmp_path: Path) -> None:
+    names = hosts[:3]
+    folder, state = tmp_path / "arangodb", tmp_path / "state"
+    shutil.copytree(REPO / "inventories" / "testbed", folder)
+    group = {"hosts": {name: {"strata_address": ADDRESSES[name]} for name in names}}
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"arangodb": group}}}), encoding="utf-8")
+    ensure_pki(state / "pki", {name: ADDRESSES[name] for name in names})
+    for host in names:
+        inside(host, "rm -rf /root/.ansible")
+    before = snapshot(names)
+    playbooks = REPO / "ansible" / "playbooks"
+    with served_stand_in(tmp_path) as (url, checksum):
+        hand = ["-e", f"strata_state_dir={state}", "-e", f"arangodb_package_url={url}"]
+        hand += ["-e", '{"arangodb_settings": {"dbservers.rocksdb.block-cache-size": 1048576}}']
+        wrong = playbook(
+            folder / "hosts.yml",
+            *hand,
+            "-e",
+            f"arangodb_package_checksum=sha256:{'0' * 64}",
+            str(playbooks / "arangodb.yml"),
+        )
+        assert wrong.returncode != 0
+        assert "checksum" in wrong.stdout
+        hand += ["-e", f"arangodb_package_checksum={checksum}"]
+        for changed in (True, False):
+            done = playbook(folder / "hosts.yml", *hand, str(playbooks / "arangodb.yml"))
+            assert done.returncode == 0, done.stdout[-3000:]
+            assert (re.search(r"changed=[1-9]", done.stdout) is not None) == changed
+    for host in names:
+        command = inside(host, "cat /data/stratabench/arangodb/command").splitlines()
+        assert f"--starter.address={ADDRESSES[host]}" in command
+        assert "--starter.join=10.213.77.11:8528,10.213.77.12:8528,10.213.77.13:8528" in command
+        assert "--args.dbservers.rocksdb.block-cache-size=1048576" in command
+        rights = inside(
+            host, "stat -c '%U %a' /var/lib/stratabench/conf/arangodb.jwt /var/lib/stratabench/conf/arangodb.keyfile"
+        )
+        assert set(rights.splitlines()) == {"stratabench 400"}
+    assert len({inside(host, "sha256sum < /var/lib/stratabench/conf/arangodb.jwt") for host in names}) == 1
+    done = playbook(folder / "hosts.yml", "-e", f"strata_state_dir={state}", str(playbooks / "teardown.yml"))
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert_same(before, snapshot(names))
