@@ -40,7 +40,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(shutil.which("apt-get") is None, reason="the hosts are made of Debian packages"),
 ]
-# What a host has; names of files everywhere, contents in /etc but for the backups of the user database.
+# What a host has; names of files everywhere, contents in /etc but for the backups of the user database. Left out: what
+# the system's own tools keep (package lists, old check sums of ucf, temporary folders of units that a crash has ended).
 SNAPSHOT = {
     # Without the sessions of those who are logged in.
     "units": "systemctl list-unit-files --no-legend --no-pager | grep -v transient;"
@@ -49,7 +50,7 @@ SNAPSHOT = {
     "packages": "dpkg-query -W -f='${db:Status-Abbrev} ${Package} ${Version}\\n'",
     "ports": "ss -Hltun | awk '{print $1, $5}'",
     "files": "find / /data -xdev '(' -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/apt"
-    " -o -path /var/lib/dpkg -o -path '/var/lib/systemd' -o -name '*-' ')' -prune -o -print",
+    " -o -path /var/lib/dpkg -o -path /var/lib/ucf -o -path /var/tmp -o -path '/var/lib/systemd' -o -name '*-' ')' -prune -o -print",
     "settings": "find /etc -xdev -type f ! -name '*-' -exec sha256sum {} +",
     "processes": "ps -eo args | grep -E '[s]trata|[j]ava'; true",
 }
