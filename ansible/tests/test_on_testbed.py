@@ -50,7 +50,8 @@ SNAPSHOT = {
     "packages": "dpkg-query -W -f='${db:Status-Abbrev} ${Package} ${Version}\\n'",
     "ports": "ss -Hltun | awk '{print $1, $5}'",
     "files": "find / /data -xdev '(' -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/apt"
-    " -o -path /var/lib/dpkg -o -path /var/lib/ucf -o -path /var/tmp -o -path '/var/lib/systemd' -o -name '*-' ')' -prune -o -print",
+    " -o -path /var/lib/dpkg -o -path /var/lib/ucf -o -path /var/tmp -o -path /var/lib/systemd -o -name '*-' ')'"
+    " -prune -o -print",
     "settings": "find /etc -xdev -type f ! -name '*-' -exec sha256sum {} +",
     "processes": "ps -eo args | grep -E '[s]trata|[j]ava'; true",
 }
