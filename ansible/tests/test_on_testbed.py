@@ -340,6 +340,8 @@ def test_roles_combined_on_three_hosts(hosts: list[str], tmp_path: Path) -> None
     assert {series["metric"]["node"] for series in asked(url)["data"]["result"]} == {"tb1", "tb2", "tb3"}
 
     destroy(inventory, state_dir=state, progress=quiet)
+    # A known limit (docs/operations.md): Debian's package leaves its user behind when it is purged.
+    inside("tb1", "userdel prometheus")
     assert_same(before, snapshot(hosts[:3]))
 
 
