@@ -111,6 +111,37 @@ def deploy(
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
 
+def scale(
+    inventory: Inventory,
+    settings: Mapping[str, Any],
+    *,
+    state_dir: Path,
+    progress: Progress,
+    database: Database | None = None,
+) -> DeployOutcome:
+    """Brings a deployed cluster to the number of data servers in the settings, with its data kept and spread evenly.
+
+    Servers that leave are emptied first and then taken down. DeployError also when no cluster is deployed; a run that
+    was cut short is completed by another one.
+    """
+    begin = time.monotonic()
+    variables = role_variables(settings)
+    wanted = _deployment(inventory, variables)
+    with _locked(state_dir), _storage_errors(state_dir):
+        found = read_deployment(state_dir)
+        if found is None or found["inventory"] != wanted["inventory"] or found["storage"] != wanted["storage"]:
+            raise DeployError(f"no such cluster is deployed in {state_dir}", hint="deploy first: strata deploy")
+        both = {key: list(dict.fromkeys([*found[key], *wanted[key]])) for key in ("regionservers", "nodes")}
+        _note(state_dir, wanted | both)
+        extra = _controller_variables(state_dir) | variables | {"scale_regionservers": len(wanted["regionservers"])}
+        changes = run_playbook(
+            "scale", inventory, extra, verb="scale", state_dir=state_dir, progress=progress, limit=both["nodes"]
+        )
+        (database or HBase(inventory, settings)).wait_ready(READY_S)
+        _note(state_dir, _completed(wanted, variables))
+    return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
+
+
 def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress, logs_to: Path | None = None) -> DeployOutcome:
     """Ends every process of the deployment and removes its disks and files; the jar cache stays.
 
@@ -154,6 +185,8 @@ def _deployment(inventory: Inventory, variables: Mapping[str, Any]) -> dict[str,
     servers = [node.name for node in available[:count]]
     storage = variables.get("hbase_storage", inventory.master.variables.get("hbase_storage", "hdfs"))
     replication = variables.get("hdfs_replication", inventory.master.variables.get("hdfs_replication", 3))
+    if not str(replication).isdecimal():
+        raise ConfigError(f"inventory {inventory.path}: hdfs_replication is {replication!r}, not a whole number")
     if storage == "hdfs" and int(replication) > count:
         raise ConfigError(
             f"{replication} copies of each block need as many DataNodes, {count} are deployed",

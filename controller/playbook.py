@@ -69,6 +69,9 @@ def decapitalised(text: str) -> str:
 
 def message_of(result: Mapping[str, Any]) -> str:
     """What went wrong, from a task's result: our scripts write one message to standard error."""
+    failed = next((item for item in result.get("results") or () if item.get("failed")), None)
+    if failed is not None:
+        return message_of(failed)
     if "argument_errors" in result:
         return "; ".join(str(error) for error in result["argument_errors"])
     stderr = str(result.get("stderr") or "").strip()
@@ -171,6 +174,7 @@ def _hint(message: str) -> str:
         "disk full": "make room, or move the state folder, then deploy again",
         "No space left": "make room, or move the state folder, then deploy again",
         "is not an address of this node": "correct strata_address in the inventory",
+        "Python packages could not be fetched": "check the connection to the Python package index, then deploy again",
         "could not be fetched": "check the connection to the Maven repository, then deploy again",
         "install ": "install what is missing, then deploy again",
     }

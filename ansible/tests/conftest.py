@@ -40,3 +40,18 @@ def preflight() -> ModuleType:
 @pytest.fixture(scope="session")
 def resolve_jars() -> ModuleType:
     return load_script("hbase_dist", "resolve_jars")
+
+
+@pytest.fixture(scope="session")
+def packages() -> ModuleType:
+    return load_script("common", "packages")
+
+
+@pytest.fixture(scope="session")
+def pack() -> ModuleType:
+    return load_script("common", "pack")
+
+
+@pytest.fixture(scope="session")
+def agent_bundle() -> ModuleType:
+    return load_script("agent", "agent_bundle")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -105,3 +106,30 @@ def test_a_folder_in_use_stays_a_folder(place: tuple[Path, Path], own_disk: Modu
     assert not own_disk.make(image, mount, SIZE_MB)["own_disk"]
     assert (mount / "data").exists()
     shutil.rmtree(mount)
+
+
+def test_a_given_folder_is_used_as_it_is(tmp_path: Path, own_disk: ModuleType) -> None:
+    """Whether it is another disk than the system's, `stat` and `findmnt` know."""
+    folder = tmp_path / "data"
+    first, second = own_disk.use(folder), own_disk.use(folder)
+    assert (first["changed"], second["changed"]) == (True, False)
+    apart = folder.stat().st_dev != Path("/").stat().st_dev
+    source = subprocess.run(["findmnt", "-no", "SOURCE", "-T", folder], capture_output=True, text=True, check=True)
+    on_device = source.stdout.startswith("/dev/")
+    assert first["own_disk"] == (apart and on_device)
+    assert bool(first["reason"]) != first["own_disk"]
+
+
+def test_a_disk_that_is_mounted_there_is_its_own(place: tuple[Path, Path], own_disk: ModuleType) -> None:
+    image, mount = place
+    if not own_disk.make(image, mount, SIZE_MB)["own_disk"]:
+        pytest.skip("no loop devices here")
+    device = own_disk.mounted_device(mount)
+    answer = own_disk.use(mount / "folder")
+    assert (answer["own_disk"], answer["device"]) == (True, device)
+
+
+def test_a_file_system_without_a_disk_is_no_disk(own_disk: ModuleType) -> None:
+    answer = own_disk.use(Path("/dev/shm"))
+    assert not answer["own_disk"]
+    assert "no block device" in answer["reason"]

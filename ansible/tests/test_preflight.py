@@ -56,3 +56,23 @@ def test_a_file_in_the_way_is_named(preflight: ModuleType, tmp_path: Path, capsy
     (tmp_path / "nodes").touch()
     assert check(preflight, tmp_path / "nodes" / "node1") == 1
     assert "not a folder" in capsys.readouterr().err
+
+
+def test_a_folder_of_somebody_else_is_refused(
+    preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    assert check(preflight, tmp_path, "--own", str(folder)) == 0
+    folder.mkdir()
+    assert check(preflight, tmp_path, "--own", str(folder)) == 0
+    (folder / "thesis.tex").touch()
+    assert check(preflight, tmp_path, "--own", str(folder)) == 1
+    assert f"{folder} is not empty and not ours" in capsys.readouterr().err
+    (folder / preflight.MARKER).touch()
+    assert check(preflight, tmp_path, "--own", str(folder)) == 0
+    assert check(preflight, tmp_path, "--own", "/nonexistent") == 1
+    assert "choose one below it" in capsys.readouterr().err
+
+
+def test_java_is_not_asked_for_where_a_role_brings_it(preflight: ModuleType, tmp_path: Path) -> None:
+    assert check(preflight, tmp_path, "--java", "", "--java-version", "99") == 0

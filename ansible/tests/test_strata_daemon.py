@@ -290,3 +290,51 @@ def test_any_content_of_a_pid_file_is_survived(
     path.write_text(text, encoding="utf-8", errors="replace")
     record = daemon.read_record(path)
     assert record is None or isinstance(record.process.alive(), bool)
+
+
+def noted(launcher: Launcher, pid: int, *options: str) -> subprocess.CompletedProcess[str]:
+    """As a unit of systemd does behind its start."""
+    log = launcher.folder / "logs" / "one.log"
+    return launcher("note", "One", str(pid), "--pidfile", str(launcher.pidfile), "--log", str(log), *options)
+
+
+def state_of(launcher: Launcher, *options: str) -> str:
+    done = launcher("check", "One", "--pidfile", str(launcher.pidfile), *options)
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["state"])
+
+
+def test_a_daemon_of_systemd_is_checked_like_one_of_ours(launcher: Launcher) -> None:
+    settings = launcher.folder / "settings"
+    settings.write_text("a")
+    watch = ["--watch", str(settings)]
+    assert state_of(launcher, *watch) == "stopped"
+    process = subprocess.Popen(SLEEP)
+    try:
+        assert noted(launcher, process.pid, *watch).returncode == 0
+        assert launcher.pid == process.pid
+        assert state_of(launcher, *watch) == "running"
+        settings.write_text("b")
+        assert state_of(launcher, *watch) == "outdated"
+    finally:
+        process.kill()
+        process.wait()
+    assert state_of(launcher, *watch) == "stopped"
+    waited = launcher("wait", "--pidfile", str(launcher.pidfile), "--timeout", "5")
+    assert waited.returncode == 1
+    assert "One has ended" in waited.stderr
+
+
+def test_a_daemon_of_systemd_that_died_at_once_is_noticed(launcher: Launcher) -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert noted(launcher, process.pid).returncode == 0
+    assert "One has ended" in launcher("wait", "--pidfile", str(launcher.pidfile), "--timeout", "5").stderr
+
+
+def test_a_stopped_daemon_of_systemd_needs_its_port(launcher: Launcher) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = f"127.0.0.1:{server.getsockname()[1]}"
+        done = launcher("check", "One", "--pidfile", str(launcher.pidfile), "--port", port)
+    assert done.returncode == 1
+    assert f"One needs port {port}, but process {os.getpid()}" in done.stderr

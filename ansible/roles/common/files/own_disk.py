@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Gives one node a small disk of its own: a sparse file, a loop device with direct I/O, ext4.
 
 Block I/O of several nodes on one machine can then be told apart by device. Where that is not possible (no
@@ -105,6 +106,19 @@ def make(image: Path, mount: Path, size_mb: int) -> dict[str, object]:
     return {"changed": True, "own_disk": True, "device": device, "reason": ""}
 
 
+def use(folder: Path) -> dict[str, object]:
+    """A given folder: its disk is the node's own for the database when the system is on another one."""
+    existed = folder.is_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    number = folder.stat().st_dev
+    name = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
+    if number == Path("/").stat().st_dev:
+        return plain(existed, f"{folder} is on the disk of the system")
+    if not Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").exists():
+        return plain(existed, f"{folder} is on no block device")
+    return {"changed": not existed, "own_disk": True, "device": f"/dev/{name}", "reason": ""}
+
+
 def plain(existed: bool, reason: str) -> dict[str, object]:
     return {"changed": not existed, "own_disk": False, "device": "", "reason": reason}
 
@@ -130,14 +144,17 @@ def remove(image: Path, mount: Path) -> dict[str, object]:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="own-disk", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("verb", choices=["make", "remove"])
-    parser.add_argument("--image", type=Path, required=True)
+    parser.add_argument("verb", choices=["make", "use", "remove"])
+    parser.add_argument("--image", type=Path, default=Path("/nonexistent"))
     parser.add_argument("--mount", type=Path, required=True)
     parser.add_argument("--size-mb", type=int, default=4096)
     options = parser.parse_args(arguments)
     image, mount = options.image.resolve(), options.mount.resolve()
     try:
-        answer = make(image, mount, options.size_mb) if options.verb == "make" else remove(image, mount)
+        if options.verb == "use":
+            answer = use(mount)
+        else:
+            answer = make(image, mount, options.size_mb) if options.verb == "make" else remove(image, mount)
     except (DiskError, OSError) as error:
         print(f"{options.mount}: {error}", file=sys.stderr)
         return 1

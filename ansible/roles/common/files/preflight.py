@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks what a node must have before anything is changed on it; all that is missing is named at once.
 
 Prints nothing when all is well; otherwise one message on standard error, and exit code 1. Standard library
@@ -18,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MIB = 1024 * 1024
+# In every folder that deployment has made and may remove.
+MARKER = ".stratabench"
 
 
 def java_problems(java: str, minimum: int) -> Iterator[str]:
@@ -62,8 +65,21 @@ def memory_problems(minimum_mb: int) -> Iterator[str]:
             yield f"{minimum_mb} MiB of memory are needed, {int(value) // 1024} MiB are available"
 
 
+def folder_problems(folders: list[Path]) -> Iterator[str]:
+    """A folder that goes when the node is taken down must not hold what is not ours."""
+    for folder in folders:
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).exists():
+            yield f"{folder} is not empty and not ours (no {MARKER} in it): choose another folder"
+        elif len(folder.parts) < 3:
+            yield f"{folder} is no folder for us alone: choose one below it"
+
+
 def problems(options: argparse.Namespace) -> Iterator[str]:
-    yield from java_problems(options.java, options.java_version)
+    if options.root and os.geteuid() != 0:
+        yield "root is needed on this node: set ansible_user: root, or ansible_become: true"
+    yield from folder_problems(options.own)
+    if options.java:
+        yield from java_problems(options.java, options.java_version)
     yield from address_problems(options.address)
     # A deployed node holds its own share of memory and disk already.
     deployed = any((options.folder / "run").glob("*.pid"))
@@ -76,7 +92,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="preflight", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--address", required=True)
-    parser.add_argument("--java", default="java")
+    parser.add_argument("--java", default="java", help="empty: not asked for")
+    parser.add_argument("--own", type=Path, action="append", default=[], help="a folder that must be ours, or empty")
+    parser.add_argument("--root", action="store_true", help="root is needed")
     parser.add_argument("--java-version", type=int, default=17)
     parser.add_argument("--disk-mb", type=int, default=0)
     parser.add_argument("--memory-mb", type=int, default=0)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Starts, awaits and stops one node's daemons where no service manager runs.
+# SPDX-License-Identifier: Apache-2.0
+"""Starts, awaits and stops one node's daemons where no service manager runs; where one does, awaits and checks.
 
 The first line of a pid file is the pid. The lines behind it are for this program: the process's start time in
 clock ticks since boot, a fingerprint of what was started (command, environment, watched files), name, log and
 ports. The start time tells our process from a later one with the same pid; the fingerprint tells whether what
-runs is what is wanted now. One JSON object on standard output says whether anything was changed; a failure is
+runs is what is wanted now. Where systemd starts a daemon, its unit calls ``note`` to have the same pid file written.
+One JSON object on standard output says whether anything was changed; a failure is
 one message on standard error and exit code 1. Standard library only.
 """
 
@@ -308,6 +310,16 @@ def launch(wanted: Start, mark: str) -> None:
     raise DaemonError(f"{wanted.name} ended at once with code {code}{log_tail(wanted.log)}")
 
 
+def check(name: str, pidfile: Path, ports: list[str], mark: str) -> str:
+    """``running`` as wanted, ``outdated`` or ``stopped``; a port that a stopped daemon needs must be free."""
+    record = read_record(pidfile)
+    if record and record.process.alive():
+        return "running" if record.fingerprint == mark else "outdated"
+    for endpoint in ports:
+        require_free_port(name, endpoint)
+    return "stopped"
+
+
 def await_ports(pidfiles: list[Path], seconds: float) -> None:
     """Returns when all daemons answer on all their ports; fails as soon as one of them is dead."""
     deadline = time.monotonic() + seconds
@@ -353,6 +365,20 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--grace", type=float, default=30.0, metavar="S", help="time for an orderly end")
     one.add_argument("command", nargs="+", metavar="-- COMMAND")
 
+    noted = verb("note", "Write the pid file of a daemon that systemd has started.")
+    noted.add_argument("name")
+    noted.add_argument("pid", type=int)
+    noted.add_argument("--pidfile", type=Path, required=True)
+    noted.add_argument("--log", type=Path, required=True)
+    noted.add_argument("--port", action="append", default=[], metavar="ADDR:PORT")
+    noted.add_argument("--watch", action="append", default=[], type=Path, metavar="FILE")
+
+    checked = verb("check", "Say whether a daemon of systemd runs as wanted; fails when it has lost its port.")
+    checked.add_argument("name")
+    checked.add_argument("--pidfile", type=Path, required=True)
+    checked.add_argument("--port", action="append", default=[], metavar="ADDR:PORT")
+    checked.add_argument("--watch", action="append", default=[], type=Path, metavar="FILE")
+
     awaited = verb("wait", "Wait until daemons answer on their ports.")
     awaited.add_argument("--pidfile", action="append", default=[], type=Path)
     awaited.add_argument("--all", type=Path, metavar="DIR", help="every pid file in a folder")
@@ -386,6 +412,19 @@ def run_start(options: argparse.Namespace) -> dict[str, object]:
     return {"changed": state != "running", "state": state}
 
 
+def run_note(options: argparse.Namespace) -> dict[str, object]:
+    process = read_process(options.pid) or Process(options.pid, 0)
+    mark = fingerprint_of([], {}, Path(), options.watch)
+    options.pidfile.parent.mkdir(parents=True, exist_ok=True)
+    write_record(options.pidfile, Record(process, mark, options.name, options.log, tuple(options.port)))
+    return {"changed": True, "state": "noted"}
+
+
+def run_check(options: argparse.Namespace) -> dict[str, object]:
+    mark = fingerprint_of([], {}, Path(), options.watch)
+    return {"changed": False, "state": check(options.name, options.pidfile, options.port, mark)}
+
+
 def pidfiles_of(options: argparse.Namespace) -> list[Path]:
     return [*options.pidfile, *(sorted(options.all.glob("*.pid")) if options.all else ())]
 
@@ -408,6 +447,8 @@ def run_status(options: argparse.Namespace) -> dict[str, object]:
 
 VERBS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
     "start": run_start,
+    "note": run_note,
+    "check": run_check,
     "wait": run_wait,
     "stop": run_stop,
     "status": run_status,

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Puts HBase's jars into a folder once, by Maven, and checks quickly at every later call that they are there.
 
 The folder holds ``lib/*.jar``, ``webroot/`` (what the NameNode expects on its class path) and

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hbase.HBaseConfiguration;
+import org.apache.hadoop.hbase.RegionMetrics;
+import org.apache.hadoop.hbase.ServerName;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Admin;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
+import org.apache.hadoop.hbase.client.RegionInfo;
+
+/**
+ * Moves regions when servers come and go: {@code Regions offload|balance QUORUM PORT TIMEOUT_S ADDRESS...}.
+ *
+ * <p>{@code offload} takes all regions off the servers of these addresses, for good. {@code balance} waits until just
+ * the servers of these addresses are there and spreads each table's regions over them, so that no server has two
+ * more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
+ * moved, servers (address: regions of user tables, and their locality: the mean share of a region's bytes that lie on
+ * the server's own DataNode, null without regions). Exit codes: 0, 2 usage, 4 not done in time.
+ */
+public final class Regions {
+  private static final long POLL_MS = 200;
+
+  private final Admin admin;
+  private final long deadline;
+  private int moved;
+
+  private Regions(Admin admin, long timeoutSeconds) {
+    this.admin = admin;
+    this.deadline = System.nanoTime() + timeoutSeconds * 1_000_000_000L;
+  }
+
+  public static void main(String[] args) throws IOException, InterruptedException {
+    if (args.length < 5 || !List.of("offload", "balance").contains(args[0])) {
+      System.err.println("usage: Regions offload|balance QUORUM PORT TIMEOUT_S ADDRESS...");
+      System.exit(2);
+    }
+    Configuration settings = HBaseConfiguration.create();
+    settings.set("hbase.zookeeper.quorum", args[1]);
+    settings.set("hbase.zookeeper.property.clientPort", args[2]);
+    Set<String> addresses = new HashSet<>(List.of(args).subList(4, args.length));
+    try (Connection connection = ConnectionFactory.createConnection(settings)) {
+      Regions regions = new Regions(connection.getAdmin(), Long.parseLong(args[3]));
+      if (args[0].equals("offload")) {
+        regions.offload(addresses);
+      } else {
+        regions.balance(addresses);
+      }
+      System.out.println(regions.report());
+    } catch (IllegalStateException late) {
+      System.err.println(late.getMessage());
+      System.exit(4);
+    }
+  }
+
+  private void offload(Set<String> addresses) throws IOException, InterruptedException {
+    List<ServerName> leaving = new ArrayList<>();
+    for (ServerName server : admin.getRegionServers()) {
+      if (addresses.contains(server.getHostname())) {
+        leaving.add(server);
+        moved += admin.getRegions(server).size();
+      }
+    }
+    // Marks them, so that nothing is assigned to them again, and moves what they have.
+    admin.decommissionRegionServers(leaving, true);
+    for (ServerName server : leaving) {
+      while (!admin.getRegions(server).isEmpty()) {
+        pause(server.getHostname() + " still has " + admin.getRegions(server).size() + " regions");
+      }
+    }
+  }
+
+  private void balance(Set<String> addresses) throws IOException, InterruptedException {
+    while (!addresses.equals(liveAddresses())) {
+      pause("live servers are " + liveAddresses() + ", expected " + addresses);
+    }
+    for (TableName table : admin.listTableNames()) {
+      spread(table);
+    }
+  }
+
+  private Set<String> liveAddresses() throws IOException {
+    Set<String> found = new HashSet<>();
+    for (ServerName server : admin.getRegionServers()) {
+      found.add(server.getHostname());
+    }
+    return found;
+  }
+
+  /** One region at a time from the fullest server to the emptiest, until they differ by one at most. */
+  private void spread(TableName table) throws IOException, InterruptedException {
+    while (true) {
+      Map<ServerName, List<RegionInfo>> placed = placement(table);
+      Comparator<ServerName> byCount = Comparator.comparingInt(server -> placed.get(server).size());
+      ServerName fullest = placed.keySet().stream().max(byCount).orElseThrow();
+      ServerName emptiest = placed.keySet().stream().min(byCount).orElseThrow();
+      int assigned = placed.values().stream().mapToInt(List::size).sum();
+      if (assigned < admin.getRegions(table).size()) {
+        pause(table + ": only " + assigned + " regions are assigned");
+      } else if (placed.get(fullest).size() - placed.get(emptiest).size() <= 1) {
+        return;
+      } else {
+        move(placed.get(fullest).get(0), emptiest);
+      }
+    }
+  }
+
+  private void move(RegionInfo region, ServerName target) throws IOException, InterruptedException {
+    admin.move(region.getEncodedNameAsBytes(), target);
+    moved++;
+    while (!admin.getRegions(target).contains(region)) {
+      pause(region.getRegionNameAsString() + " does not arrive on " + target.getHostname());
+    }
+  }
+
+  private Map<ServerName, List<RegionInfo>> placement(TableName table) throws IOException {
+    Map<ServerName, List<RegionInfo>> found = new TreeMap<>();
+    for (ServerName server : admin.getRegionServers()) {
+      List<RegionInfo> regions = new ArrayList<>(admin.getRegions(server));
+      regions.removeIf(region -> !region.getTable().equals(table));
+      found.put(server, regions);
+    }
+    return found;
+  }
+
+  private void pause(String unlessInTime) throws InterruptedException {
+    if (System.nanoTime() > deadline) {
+      throw new IllegalStateException(unlessInTime);
+    }
+    Thread.sleep(POLL_MS);
+  }
+
+  private String report() throws IOException {
+    Map<String, String> servers = new TreeMap<>();
+    for (ServerName server : admin.getRegionServers()) {
+      int regions = 0;
+      double locality = 0;
+      for (RegionMetrics region : admin.getRegionMetrics(server)) {
+        if (!RegionInfo.getTable(region.getRegionName()).isSystemTable()) {
+          regions++;
+          locality += region.getDataLocality();
+        }
+      }
+      String mean = regions == 0 ? "null" : String.format(Locale.ROOT, "%.3f", locality / regions);
+      servers.put(
+          server.getHostname(),
+          String.format("\"%s\": {\"regions\": %d, \"locality\": %s}", server.getHostname(), regions, mean));
+    }
+    return "{\"moved\": " + moved + ", \"servers\": {" + String.join(", ", servers.values()) + "}}";
+  }
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages that deployment adds go again, and no others: against a stand-in package manager that keeps a list.
+
+The real one is asked in test_on_testbed.py.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DPKG_QUERY = """#!/bin/sh
+while read name; do echo "ii  $name"; done < "$STAND_IN"
+echo "un  never-installed"
+"""
+APT_GET = """#!/bin/sh
+shift 3
+for name; do grep -vx "$name" "$STAND_IN" > "$STAND_IN.new"; mv "$STAND_IN.new" "$STAND_IN"; done
+"""
+
+
+class StandInMachine:
+    """A machine with packages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.list = folder / "installed"
+        self.notes = folder / "notes"
+        self.notes.mkdir()
+
+    def install(self, *names: str) -> None:
+        with self.list.open("a", encoding="utf-8") as file:
+            file.writelines(f"{name}\n" for name in names)
+
+    @property
+    def installed(self) -> set[str]:
+        return set(self.list.read_text(encoding="utf-8").split())
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandInMachine:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, script in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET)):
+        (programs / name).write_text(script, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    found = StandInMachine(tmp_path)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("STAND_IN", str(found.list))
+    found.install("libc6", "python3")
+    return found
+
+
+def test_what_came_goes(packages: ModuleType, machine: StandInMachine) -> None:
+    packages.begin(machine.notes)
+    machine.install("jre", "libjpeg")
+    packages.end(machine.notes)
+    machine.install("users-own")
+    assert packages.remove(machine.notes)
+    assert machine.installed == {"libc6", "python3", "users-own"}
+    assert not list(machine.notes.iterdir())
+
+
+def test_two_installations(packages: ModuleType, machine: StandInMachine) -> None:
+    for name in ("jre", "chrony"):
+        packages.begin(machine.notes)
+        machine.install(name)
+        packages.end(machine.notes)
+    packages.remove(machine.notes)
+    assert machine.installed == {"libc6", "python3"}
+
+
+def test_an_installation_that_was_cut_short_and_tried_again(packages: ModuleType, machine: StandInMachine) -> None:
+    packages.begin(machine.notes)
+    machine.install("half")
+    packages.begin(machine.notes)
+    machine.install("jre")
+    assert packages.remove(machine.notes)
+    assert machine.installed == {"libc6", "python3"}
+
+
+def test_nothing_was_installed(packages: ModuleType, machine: StandInMachine) -> None:
+    assert not packages.remove(machine.notes)
+    assert machine.installed == {"libc6", "python3"}
