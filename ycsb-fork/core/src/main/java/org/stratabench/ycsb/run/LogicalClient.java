@@ -47,6 +47,7 @@ final class LogicalClient {
   private OperationMix mix;
   private Schedule schedule;
   private long index;
+  private OperationType ahead;
   private OperationType type;
   private long dueNs;
   private long beginNs;
@@ -81,6 +82,16 @@ final class LogicalClient {
     index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
+    if (!load) {
+      drawAhead();
+    }
+  }
+
+  /** Draws the type of the operation after this one, so that the processor knows early which way that one goes. */
+  private void drawAhead() {
+    if (index + clients < operations) {
+      ahead = mix.next();
+    }
   }
 
   /** Prepares the next operation; false when there is none left in the window. */
@@ -97,8 +108,9 @@ final class LogicalClient {
       type = OperationType.INSERT;
       generator.prepareLoad(plan.keyStart() + index);
     } else {
-      type = mix.next();
+      type = ahead;
       generator.prepare(type);
+      drawAhead();
     }
     return true;
   }

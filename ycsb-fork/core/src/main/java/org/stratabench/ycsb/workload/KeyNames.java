@@ -21,7 +21,17 @@ public final class KeyNames {
 
   /** Makes {@code key} the key of a key number. */
   public void name(long keyNumber, Key key) {
-    key.set(hashed ? fnv64(keyNumber) : keyNumber, width);
+    spell(digits(keyNumber), key);
+  }
+
+  /** The number that a key number's key shows. */
+  long digits(long keyNumber) {
+    return hashed ? fnv64(keyNumber) : keyNumber;
+  }
+
+  /** Makes {@code key} the key that shows a number. */
+  void spell(long digits, Key key) {
+    key.set(digits, width);
   }
 
   /** The key of a key number, as text. */

@@ -35,10 +35,11 @@ public final class RequestGenerator {
   private final WorkloadSpec spec;
   private final MultiStep multiStep;
   private final KeyChooser keys;
+  private final KeyNames names;
   private final SplittableRandom random;
   private final Request request;
   private long firstInsert = -1;
-  // the next request's key number: drawn while this one's key is spelt, for each takes long and neither needs the other
+  // what the next request's key will show: drawn while this one's is spelt, for each takes long and neither needs the other
   private long ahead;
 
   /**
@@ -52,7 +53,8 @@ public final class RequestGenerator {
     this.keys = shared.choosers.create(client, clients, random);
     this.random = random;
     this.request = new Request(spec.table(), spec.fieldNames().size(), multiStep.edgesPerRecord());
-    this.ahead = keys.next();
+    this.names = spec.keyNames();
+    this.ahead = names.digits(keys.next());
   }
 
   /** The request that {@link #prepare} fills. */
@@ -85,7 +87,7 @@ public final class RequestGenerator {
       case MULTI_GET -> {
         request.begin(type, multiStep.multiGetSize());
         for (int i = 0; i < request.size(); i++) {
-          spec.keyNames().name(keys.next(), request.item(i).key());
+          names.name(keys.next(), request.item(i).key());
         }
         drawFields();
       }
@@ -98,7 +100,7 @@ public final class RequestGenerator {
       case SECONDARY_LOOKUP -> {
         request.begin(type);
         long keyNumber = keys.next();
-        spec.keyNames().name(keyNumber, request.key());
+        names.name(keyNumber, request.key());
         request.setSecondary(secondaryOf(keyNumber));
         request.setLimit(multiStep.secondaryLimit());
         drawFields();
@@ -126,8 +128,8 @@ public final class RequestGenerator {
 
   private Item name(OperationType type) {
     Item item = request.begin(type);
-    spec.keyNames().name(ahead, item.key());
-    ahead = keys.next();
+    names.spell(ahead, item.key());
+    ahead = names.digits(keys.next());
     return item;
   }
 
@@ -140,14 +142,14 @@ public final class RequestGenerator {
   }
 
   private void drawRecord(Item item, long keyNumber) {
-    spec.keyNames().name(keyNumber, item.key());
+    names.name(keyNumber, item.key());
     drawAllValues(item);
     if (multiStep.secondaryField() != null) {
       item.setSecondary(secondaryOf(keyNumber));
     }
     item.setEdgeCount(multiStep.edgesPerRecord());
     for (int i = 0; i < multiStep.edgesPerRecord(); i++) {
-      spec.keyNames().name(edgeOf(keyNumber, i), item.edge(i));
+      names.name(edgeOf(keyNumber, i), item.edge(i));
     }
   }
 
