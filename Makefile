@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 MVN ?= mvn
 JAVA_SOURCES := $(shell find ycsb-fork -name target -prune -o \( -name '*.java' -o -name 'pom.xml' -o -path '*/src/main/resources/*' \) -print 2>/dev/null)
 
-.PHONY: help demo test setup setup-dev system proto lint lock clean
+.PHONY: help demo test test-guests test-hosts testbed testbed-down setup setup-dev system proto lint lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -17,6 +17,18 @@ demo: setup      ## benchmark a 3-node HBase-on-HDFS cluster on this machine
 
 test: setup-dev  ## every check and every test
 	@.ci/test
+
+test-guests: setup-dev  ## the tracer on other kernels, in virtual machines
+	@$(BIN)/python -m pytest tracer/guests
+
+test-hosts: setup-dev  ## clusters deployed over ssh on test hosts of this machine (root)
+	@$(BIN)/python -m pytest -m testbed ansible
+
+testbed:         ## six test hosts on this machine (root)
+	@ansible/testbed/testbed up 6
+
+testbed-down:    ## take them down
+	@ansible/testbed/testbed down
 
 setup: system $(VENV)/.runtime ycsb-fork/.built tracer  ## what a run needs
 

@@ -36,7 +36,7 @@ TESTBED = REPO / "ansible" / "testbed" / "testbed"
 ADDRESSES = {f"tb{number}": f"10.213.77.{10 + number}" for number in range(1, 7)}
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.cluster,
+    pytest.mark.testbed,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(shutil.which("apt-get") is None, reason="the hosts are made of Debian packages"),
 ]

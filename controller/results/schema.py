@@ -181,7 +181,7 @@ OPERATION_LOG = Table(
         Column("latency_ns", "int64", "ns", "from the real start to the answer"),
         Column("intended_latency_ns", "int64", "ns", "from the scheduled start to the answer", _CLOSED_LOOP),
         Column("status", "string", "", "status that the database binding returned"),
-        Column("key_hash", "int64", "", "SplitMix64 finaliser of the number in the key, folded to 32 bits", "the operation has no key"),
+        Column("key_hash", "int64", "", "SplitMix64 of the number in the key, folded", "the operation has no key"),
         Column("thread", "int64", "", "client thread"),
     ),
 )

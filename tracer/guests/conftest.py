@@ -8,10 +8,6 @@ from tracer.guests.command import UnavailableError
 from tracer.guests.matrix import GuestResult, run_guests
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "guest: starts virtual machines with other kernels")
-
-
 @pytest.fixture(scope="session")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GuestResult]:
     """Series -> what its guest wrote down; skips when this machine can run none."""

@@ -340,4 +340,4 @@ def test_region_servers_that_die_in_mid_run(served: Strata, tmp_path: Path) -> N
         assert kept == sum(operation["count"] for operation in summary["operations"].values()) > causes.total()
         if name == "buffered":
             counted = summary["database"]
-            assert counted["lost_writes"] + counted["unconfirmed_writes"] > 0, "writes answered before their batch failed"
+            assert counted["lost_writes"] + counted["unconfirmed_writes"] > 0, "answered, then lost"
