@@ -24,7 +24,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.databases.hbase_regions import split_points
 from controller.databases.hbase_settings import role_variables
-from controller.errors import DeployError
+from controller.errors import ConfigError, DeployError
 from controller.inventory import DATABASE_GROUP, Inventory, Node
 
 ADMIN_PROGRAM = Path(__file__).resolve().parents[2] / "ycsb-fork" / "bin" / "ycsb-admin"
@@ -68,7 +68,14 @@ class HBase:
         return self._variables.get(name, self._master.variables.get(name, default))
 
     def _port(self, name: str) -> int:
-        return int(self._value(name, PORTS[name]))
+        return self._whole_number(name, PORTS[name])
+
+    def _whole_number(self, name: str, default: int) -> int:
+        value = self._value(name, default)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise ConfigError(f"inventory: {name}={value!r} is not a whole number") from None
 
     @property
     def version(self) -> str:
@@ -87,7 +94,7 @@ class HBase:
 
     def table_properties(self) -> dict[str, str]:
         """Regions are split before the load, evenly over the servers: see ``hbase_regions``."""
-        regions = int(self._value("hbase_regions_per_server", 4)) * len(self.servers)
+        regions = self._whole_number("hbase_regions_per_server", 4) * len(self.servers)
         return {"columnfamily": "family", "hbase.table.splitpoints": ",".join(split_points(regions))}
 
     def trace_by(self) -> Literal["device", "process"]:

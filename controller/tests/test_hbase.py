@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,10 @@ def test_a_failed_probe_is_a_deploy_error(
 def test_a_missing_client_says_what_to_build(inventory: Inventory) -> None:
     with pytest.raises(DeployError, match="make setup"):
         HBase(inventory, {}, admin=Path("/no/such/ycsb-admin"))._probe(1)
+
+
+def test_a_number_of_the_inventory_that_is_none_is_named(inventory: Inventory) -> None:
+    master = dataclasses.replace(inventory.master, variables={"zookeeper_port": [1]})
+    nodes = tuple(master if node.name == master.name else node for node in inventory.nodes)
+    with pytest.raises(ConfigError, match=r"zookeeper_port=\[1\] is not a whole number"):
+        HBase(dataclasses.replace(inventory, nodes=nodes), {}).settings()
