@@ -234,5 +234,11 @@ def test_many_files_at_once(filesystem: FileSystem, tmp_path: Path) -> None:
             thread.join()
         assert trace.stop() == 0
     seen = {(r.inode, r.path) for r in trace.records() if r.path and r.path.startswith(str(directory) + "/")}
-    assert json.loads(Path(f"{trace.output}.json").read_text())["names_dropped"] == 0
-    assert seen == {(p.stat().st_ino, str(p)) for p in directory.iterdir()}
+    status = json.loads(Path(f"{trace.output}.json").read_text())
+    assert status["names_dropped"] == 0
+    written = {(p.stat().st_ino, str(p)) for p in directory.iterdir()}
+    # neighbouring files of two threads may be merged into one request, which has the name of the first
+    merged = sum(r.size_bytes // 4096 - 1 for r in trace.records() if (r.inode, r.path) in written)
+    assert seen <= written
+    assert len(written - seen) == merged
+    assert len(seen) >= SHARE * len(written)
