@@ -55,7 +55,11 @@ def loop_devices(image: Path) -> list[str]:
     """The loop devices on this file, also when the file has been deleted meanwhile."""
     found = []
     for backing in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
-        if backing.read_text(encoding="utf-8").strip().removesuffix(" (deleted)") == str(image):
+        try:
+            file = backing.read_text(encoding="utf-8").strip()
+        except OSError:
+            continue  # somebody else's device, detached while we were looking
+        if file.removesuffix(" (deleted)") == str(image):
             found.append(f"/dev/{backing.parts[3]}")
     return found
 
