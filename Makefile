@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 MVN ?= mvn
 JAVA_SOURCES := $(shell find ycsb-fork -name target -prune -o \( -name '*.java' -o -name 'pom.xml' -o -path '*/src/main/resources/*' \) -print 2>/dev/null)
 
-.PHONY: help demo test test-guests test-hosts testbed testbed-down setup setup-dev system proto lint lock clean
+.PHONY: help demo test test-guests test-hosts test-bench testbed testbed-down setup setup-dev system proto lint lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ test-guests: setup-dev  ## the tracer on other kernels, in virtual machines
 
 test-hosts: setup-dev  ## clusters deployed over ssh on test hosts of this machine (root)
 	@$(BIN)/python -m pytest -m testbed ansible
+
+test-bench: setup-dev  ## the tracer's bench: attached and detached under load (root, quiet machine)
+	@$(BIN)/python -m pytest -m bench tracer/bench
 
 testbed:         ## six test hosts on this machine (root)
 	@ansible/testbed/testbed up 6

@@ -47,6 +47,7 @@ def load(tracer: Path, tmp_path: Path) -> Iterator[Load]:  # noqa: ARG001  (skip
         pytest.skip(str(reason))
 
 
+@pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
 def test_the_loads_own_count_is_the_disks(load: Load) -> None:
@@ -63,6 +64,7 @@ def test_the_loads_own_count_is_the_disks(load: Load) -> None:
     assert ios <= outer + under_way
 
 
+@pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
 def test_our_tracer_is_measured_in_every_respect(load: Load) -> None:
@@ -83,6 +85,7 @@ def test_our_tracer_is_measured_in_every_respect(load: Load) -> None:
     assert f"| strata-iotrace | **{result.ratio.value:.3f}** |" in table
 
 
+@pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
 def test_a_tool_that_fails_says_why_and_leaves_nothing(load: Load) -> None:
@@ -96,6 +99,7 @@ def test_a_tool_that_fails_says_why_and_leaves_nothing(load: Load) -> None:
     assert "- broken: no such luck" in table
 
 
+@pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
 def test_what_is_attached_is_seen_and_after_detaching_is_not(load: Load, tmp_path: Path) -> None:
@@ -109,6 +113,7 @@ def test_what_is_attached_is_seen_and_after_detaching_is_not(load: Load, tmp_pat
     assert attached.objects.left() == BpfObjects(frozenset(), frozenset())
 
 
+@pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
 def test_attaching_many_times_leaves_nothing_behind(tracer: Path) -> None:
