@@ -81,7 +81,7 @@ def _facts(run: RunData) -> str:
     if not run.facts:
         return '<p class="absent">No node has reported its hardware.</p>'
     flat = {node: dict(_flat(facts)) for node, facts in run.facts.items()}
-    names = [name for name in dict.fromkeys(n for facts in flat.values() for n in facts) if name not in _NO_FACTS]
+    names = [name for name in dict.fromkeys(n for facts in flat.values() for n in facts) if not name.startswith(_NO_FACTS)]
     values = {name: [facts.get(name, UNKNOWN) for facts in flat.values()] for name in names}
     shared = [[Cell(name), Cell(texts[0])] for name, texts in values.items() if len(set(texts)) == 1]
     differing = [[Cell(name), *map(Cell, texts)] for name, texts in values.items() if len(set(texts)) > 1]

@@ -10,6 +10,7 @@ One JSON object on standard output: changed, own_disk, device, reason. Standard 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import subprocess
@@ -57,8 +58,10 @@ def loop_devices(image: Path) -> list[str]:
     for backing in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
         try:
             file = backing.read_text(encoding="utf-8").strip()
-        except OSError:
-            continue  # somebody else's device, detached while we were looking
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV):
+                continue  # somebody else's device, detached while we were looking
+            raise
         if file.removesuffix(" (deleted)") == str(image):
             found.append(f"/dev/{backing.parts[3]}")
     return found

@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.arangodb;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
-
 import java.util.Map;
 import java.util.Properties;
-import java.util.Set;
-import java.util.stream.Collectors;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 
 /** The suite against the stand-in, in the driver's default protocol. */
-class StandInHttp2Test extends ArangoSuite {
-  private static ArangoStandIn standIn;
-
-  @BeforeAll
-  static void start() {
-    standIn = ArangoStandIn.start(3);
-  }
-
-  @AfterAll
-  static void stop() {
-    standIn.close();
+class StandInHttp2Test extends StandInSuite {
+  @Override
+  Properties connection() {
+    return of(Map.of("arangodb.hosts", hosts(), "arangodb.loadBalancing", "ROUND_ROBIN"));
   }
 
   @Override
-  Properties connection() {
-    return of(Map.of("arangodb.hosts", standIn.hosts(), "arangodb.loadBalancing", "ROUND_ROBIN"));
-  }
-
-  @AfterEach
-  void nothingIsLeftOpen() {
-    assertEquals(Set.of("HTTP_2"), standIn.calls().map(ArangoStandIn.Call::http).collect(Collectors.toSet()));
-    assertTrue(standIn.coordinators().stream().allMatch(coordinator -> coordinator.openCursors() == 0));
+  String http() {
+    return "HTTP_2";
   }
 }

@@ -37,9 +37,12 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
       double targetPerSecond) {
     int processors = Runtime.getRuntime().availableProcessors();
     Histogram starts = measurements.startErrors();
+    if (measuredNs == 0) {
+      return new ClientReport(cost, processors, Double.NaN, starts, List.of());
+    }
     Histogram real = operations(measurements, false);
     boolean openLoop = targetPerSecond > 0;
-    double waiting = openLoop || measuredNs == 0 ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
+    double waiting = openLoop ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
     List<String> warnings = new ArrayList<>();
     double cpu = (double) cost.cpuNs() / measuredNs;
     if (cpu > MOST_CPU_SHARE * processors) {

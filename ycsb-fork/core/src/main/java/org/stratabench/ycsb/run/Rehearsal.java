@@ -37,16 +37,16 @@ final class Rehearsal {
     long compiledMs = -1;
     int quiet = 0;
     while (quiet < QUIET_ROUNDS && System.nanoTime() < until) {
-      round(client, nothings, (long) OPERATIONS * plan.clients());
+      round(client, nothings, (long) OPERATIONS * plan.clients(), until);
       long now = compiler.getTotalCompilationTime();
       quiet = now == compiledMs ? quiet + 1 : 0;
       compiledMs = now;
     }
   }
 
-  /** One window from its first operation to its end, which is code of its own. */
-  private static void round(LogicalClient client, Session[] nothings, long operations) {
-    client.enter(new Window(System.nanoTime(), Long.MAX_VALUE, operations, true));
+  /** One window from its first operation to its end, which is code of its own; huge records may make it end by the time. */
+  private static void round(LogicalClient client, Session[] nothings, long operations, long until) {
+    client.enter(new Window(System.nanoTime(), until, operations, true));
     int turn = 0;
     try {
       while (BlockingWorker.step(client, nothings[turn], null)) {

@@ -22,7 +22,7 @@ final class AliasTable {
   AliasTable(double[] weights) {
     int bits = Math.max(1, 32 - Integer.numberOfLeadingZeros(weights.length - 1));
     int columns = 1 << bits;
-    // with more columns than the spare high bits can tell apart, columns and positions share bits: harmless below 2^-42
+    // no bit serves both: with more columns than the bits above 53 can tell apart, positions are coarser, at least 2^-40
     shift = 64 - bits;
     columnMask = bits <= MOST_COLUMN_BITS ? POSITION_MASK : (1L << shift) - 1;
     threshold = new long[columns];
