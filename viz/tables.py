@@ -10,8 +10,9 @@ from controller.results.validate_trace import diskstats_growth
 from viz.page import UNKNOWN, Cell, number, table
 from viz.run_data import RunData
 
-#: Names that say nothing about a node.
-_NO_FACTS = frozenset({"schema_version", "node"})
+#: Beginnings of names that say nothing about a node: of the document itself, and a tracing mode for each of the many
+#: loop devices that no run uses.
+_NO_FACTS = ("schema_version", "node", "tracing.tracing_modes")
 _LATENCIES = {"mean": "mean_us", "p50": "p50_us", "p99": "p99_us", "p99.9": "p999_us", "max": "max_us"}
 
 
@@ -81,7 +82,8 @@ def _facts(run: RunData) -> str:
     if not run.facts:
         return '<p class="absent">No node has reported its hardware.</p>'
     flat = {node: dict(_flat(facts)) for node, facts in run.facts.items()}
-    names = [name for name in dict.fromkeys(n for facts in flat.values() for n in facts) if not name.startswith(_NO_FACTS)]
+    every = dict.fromkeys(name for facts in flat.values() for name in facts)
+    names = [name for name in every if not name.startswith(_NO_FACTS)]
     values = {name: [facts.get(name, UNKNOWN) for facts in flat.values()] for name in names}
     shared = [[Cell(name), Cell(texts[0])] for name, texts in values.items() if len(set(texts)) == 1]
     differing = [[Cell(name), *map(Cell, texts)] for name, texts in values.items() if len(set(texts)) > 1]
