@@ -13,14 +13,15 @@ import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.db.Session;
 import org.stratabench.ycsb.workload.Answer;
 import org.stratabench.ycsb.workload.Item;
+import org.stratabench.ycsb.workload.Key;
 import org.stratabench.ycsb.workload.OperationType;
 import org.stratabench.ycsb.workload.Request;
 import org.stratabench.ycsb.workload.WorkloadSpec;
 
 /**
- * A database that answers at once, to measure the client itself. It reads every key.
+ * A database that answers at once, to measure the client itself. It looks at the last byte of every key.
  *
- * <p>Properties: {@code noop.consume} reads every value produced; {@code noop.stall.ms} is the length of a stall
+ * <p>Properties: {@code noop.consume} reads every key and value produced; {@code noop.stall.ms} is the length of a stall
  * that begins {@code noop.stall.at.ms} after a session's first operation and holds up every operation that falls into it;
  * {@code noop.delay.us} is a time every operation takes; {@code noop.fail.every} fails every n-th operation of a session;
  * {@code noop.fail.connect} refuses to connect. Of YCSB's {@code basicdb.*}: {@code basicdb.simulatedelay} in milliseconds,
@@ -36,6 +37,7 @@ public final class NoopDatabase implements Database {
   private boolean randomDelay;
   private long failEvery;
   private boolean verbose;
+  private boolean idle;
 
   @Override
   public Set<OperationType> operations() {
@@ -55,6 +57,7 @@ public final class NoopDatabase implements Database {
     randomDelay = simulatedMs > 0 && settings.flag("basicdb.randomizedelay", true);
     failEvery = settings.count("noop.fail.every", 0);
     verbose = settings.flag("basicdb.verbose", false);
+    idle = !consume && !verbose && stallToNs == stallFromNs && delayNs == 0 && failEvery == 0;
   }
 
   @Override
@@ -86,8 +89,17 @@ public final class NoopDatabase implements Database {
 
     @Override
     public Answer execute(Request request) {
-      for (int i = 0; i < request.size(); i++) {
-        consume(request.item(i));
+      Key key = request.key();
+      consumed += key.byteAt(key.length() - 1);
+      return idle ? Answer.OK : act(request);
+    }
+
+    /** Apart from the rest, which so costs as little as can be. */
+    private Answer act(Request request) {
+      if (consume) {
+        for (int i = 0; i < request.size(); i++) {
+          consume(request.item(i));
+        }
       }
       if (verbose) {
         System.out.println(request.type().label() + " " + request.table() + " " + request.key());
@@ -102,29 +114,26 @@ public final class NoopDatabase implements Database {
       return failEvery > 0 && operations % failEvery == 0 ? Answer.failed("ERROR") : Answer.OK;
     }
 
-    /** Copies what a driver would send into a buffer, as one does, and looks at all of it where values are to be read. */
+    /** Copies what a driver would send into a buffer, as one does, and reads all of it. */
     private void consume(Item item) {
-      int length = item.key().length();
-      reserve(length);
-      // copying reads all of it
-      item.key().writeTo(buffer, 0);
-      consumed += buffer[length - 1];
-      if (consume) {
-        for (int i = 0; i < item.fields().size(); i++) {
-          reserve(item.value(i).length());
-          read(item.value(i).writeTo(buffer, 0));
-        }
+      reserve(item.key().length());
+      read(item.key().writeTo(buffer, 0));
+      for (int i = 0; i < item.fields().size(); i++) {
+        reserve(item.value(i).length());
+        read(item.value(i).writeTo(buffer, 0));
       }
     }
 
     private void read(int end) {
+      long sum = 0;
       int at = 0;
       for (; at <= end - Long.BYTES; at += Long.BYTES) {
-        consumed += (long) LONGS.get(buffer, at);
+        sum += (long) LONGS.get(buffer, at);
       }
       for (; at < end; at++) {
-        consumed += buffer[at];
+        sum += buffer[at];
       }
+      consumed += sum;
     }
 
     private void reserve(int length) {

@@ -4,7 +4,6 @@ package org.stratabench.ycsb.measure;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.ToLongFunction;
@@ -31,12 +30,10 @@ public final class Measurements {
   public Interval takeInterval() {
     Histogram[] merged = new Histogram[totals.length];
     for (int position = 0; position < merged.length; position++) {
-      int series = position;
-      List<LatencyCounts> counts = threads.stream().map(thread -> thread.series(series)).filter(Objects::nonNull).toList();
-      if (counts.isEmpty()) {
+      merged[position] = growth(position, seen[position]);
+      if (merged[position] == null) {
         continue;
       }
-      merged[position] = growth(counts, seen[position]);
       if (totals[position] == null) {
         totals[position] = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
       }
@@ -48,19 +45,23 @@ public final class Measurements {
     return interval;
   }
 
-  /** What the sum of all counts has grown by since it was {@code before}, which is brought up to date. */
-  private static Histogram growth(List<LatencyCounts> counts, long[][] before) {
-    Histogram growth = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
+  /**
+   * What the sum of all threads' counts of a series has grown by since it was {@code before}, which is brought up to date.
+   *
+   * @return null when the series has never had a value
+   */
+  private Histogram growth(int series, long[][] before) {
+    Histogram growth = null;
     long[] sum = new long[LatencyCounts.CELLS_PER_PAGE];
     for (int page = 0; page < LatencyCounts.PAGES; page++) {
-      Arrays.fill(sum, 0);
       boolean any = false;
-      for (LatencyCounts part : counts) {
-        any |= part.addPage(page, sum);
+      for (ThreadRecorder thread : threads) {
+        any |= thread.counts().addPage(series, page, sum);
       }
       if (!any) {
         continue;
       }
+      growth = growth == null ? new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS) : growth;
       if (before[page] == null) {
         before[page] = new long[LatencyCounts.CELLS_PER_PAGE];
       }
@@ -71,6 +72,7 @@ public final class Measurements {
           before[page][cell] = sum[cell];
         }
       }
+      Arrays.fill(sum, 0);
     }
     return growth;
   }
@@ -114,9 +116,7 @@ public final class Measurements {
 
   /** How late operations began by the client's own fault, in nanoseconds; null in a closed loop. */
   Histogram startErrors() {
-    List<LatencyCounts> counts = threads.stream().map(ThreadRecorder::startErrors).toList();
-    Histogram all = growth(counts, new long[LatencyCounts.PAGES][]);
-    return all.getTotalCount() == 0 ? null : all;
+    return growth(ThreadRecorder.START_ERRORS, new long[LatencyCounts.PAGES][]);
   }
 
   /** Monotonic instant of the last recorded answer; {@link Long#MIN_VALUE} before the first. */

@@ -5,6 +5,7 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.LongBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -19,6 +20,7 @@ import org.stratabench.ycsb.workload.Shard;
 /** The file {@code ops.bin}: a header and one 32-byte record for each measured operation, in no particular order. */
 public final class OperationLog implements Closeable {
   private static final int RECORD_BYTES = 32;
+  private static final int RECORD_WORDS = RECORD_BYTES / Long.BYTES;
   private static final int BUFFER_BYTES = 64 * 1024;
   private static final int VERSION = 1;
   private static final int PREAMBLE_BYTES = 16;
@@ -64,7 +66,9 @@ public final class OperationLog implements Closeable {
 
   /** One thread's end of the log: records gather in memory and go to the file a buffer at a time. */
   public final class Writer {
-    private final ByteBuffer buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+    private final ByteBuffer buffer = ByteBuffer.allocateDirect(BUFFER_BYTES);
+    private final LongBuffer words = buffer.order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+    private int used;
 
     /**
      * Adds one operation.
@@ -78,18 +82,22 @@ public final class OperationLog implements Closeable {
      */
     public void add(long startNs, long latencyNs, long delayNs, int keyHash, int client, OperationType type, Outcome outcome)
         throws IOException {
-      if (buffer.remaining() < RECORD_BYTES) {
+      if (used == words.capacity()) {
         flush();
       }
-      buffer.putLong(startNs).putLong(latencyNs).putLong(delayNs).putInt(keyHash).putShort((short) client)
-          .put((byte) type.ordinal()).put((byte) outcome.ordinal());
+      words.put(used, startNs);
+      words.put(used + 1, latencyNs);
+      words.put(used + 2, delayNs);
+      // one word for the four last members of the record
+      words.put(used + 3, (keyHash & 0xFFFF_FFFFL) | (client & 0xFFFFL) << 32 | (long) type.ordinal() << 48 | (long) outcome.ordinal() << 56);
+      used += RECORD_WORDS;
     }
 
     /** Hands everything gathered to the file. */
     public void flush() throws IOException {
-      buffer.flip();
-      append(buffer);
+      append(buffer.limit(used * Long.BYTES));
       buffer.clear();
+      used = 0;
     }
   }
 }

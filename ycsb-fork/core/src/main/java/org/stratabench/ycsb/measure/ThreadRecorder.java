@@ -5,7 +5,6 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
-import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.atomic.LongAdder;
 import org.stratabench.ycsb.workload.OperationType;
 import org.stratabench.ycsb.workload.Outcome;
@@ -14,12 +13,13 @@ import org.stratabench.ycsb.workload.Outcome;
 public final class ThreadRecorder {
   static final int SIGNIFICANT_DIGITS = 3;
 
-  // made when the first value arrives: most threads see two or three of the many series
-  private final AtomicReferenceArray<LatencyCounts> counts = new AtomicReferenceArray<>(Series.ALL.size());
+  /** Stands behind the series of operations. */
+  static final int START_ERRORS = Series.ALL.size();
+
+  private final LatencyCounts counts = new LatencyCounts(START_ERRORS + 1);
   private final AtomicLongArray notFound = new AtomicLongArray(OperationType.values().length);
   private final AtomicLongArray records = new AtomicLongArray(OperationType.values().length);
   private final Map<OperationType, Map<String, LongAdder>> failures = new ConcurrentHashMap<>();
-  private final LatencyCounts startErrors = new LatencyCounts();
   private final AtomicLong lastEndMonoNs = new AtomicLong(Long.MIN_VALUE);
 
   /**
@@ -34,9 +34,9 @@ public final class ThreadRecorder {
     if (outcome == Outcome.NOT_FOUND) {
       add(notFound, type, 1);
     }
-    counts(Series.position(type, failed, false)).add(latencyNs);
+    counts.add(Series.position(type, failed, false), latencyNs);
     if (intendedNs >= 0) {
-      counts(Series.position(type, failed, true)).add(intendedNs);
+      counts.add(Series.position(type, failed, true), intendedNs);
     }
     lastEndMonoNs.lazySet(endMonoNs);
   }
@@ -49,9 +49,9 @@ public final class ThreadRecorder {
    */
   public void recordPart(OperationType part, Outcome outcome, long latencyNs, long intendedNs) {
     boolean failed = outcome == Outcome.FAILED;
-    counts(Series.partPosition(part, failed, false)).add(latencyNs);
+    counts.add(Series.partPosition(part, failed, false), latencyNs);
     if (intendedNs >= 0) {
-      counts(Series.partPosition(part, failed, true)).add(intendedNs);
+      counts.add(Series.partPosition(part, failed, true), intendedNs);
     }
   }
 
@@ -69,7 +69,7 @@ public final class ThreadRecorder {
 
   /** Records how much later, in nanoseconds, an operation began than its schedule and the operation before it allowed. */
   public void recordStartError(long lateNs) {
-    startErrors.add(lateNs);
+    counts.add(START_ERRORS, lateNs);
   }
 
   /** Extends the window up to an instant at which the last of this thread's work was done. */
@@ -81,22 +81,9 @@ public final class ThreadRecorder {
     counters.lazySet(type.ordinal(), counters.getPlain(type.ordinal()) + count);
   }
 
-  private LatencyCounts counts(int position) {
-    LatencyCounts own = counts.getPlain(position);
-    if (own == null) {
-      own = new LatencyCounts();
-      counts.set(position, own);
-    }
-    return own;
-  }
-
-  /** The counts of one series, or null when it never had a value. */
-  LatencyCounts series(int position) {
-    return counts.get(position);
-  }
-
-  LatencyCounts startErrors() {
-    return startErrors;
+  /** The counts of all series, at their positions, and of {@link #START_ERRORS}. */
+  LatencyCounts counts() {
+    return counts;
   }
 
   long notFound(OperationType type) {

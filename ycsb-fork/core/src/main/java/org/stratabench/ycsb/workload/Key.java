@@ -80,8 +80,10 @@ public final class Key {
   /** How many decimal digits a number has, at least one: by the length of its binary form, which leaves two to choose from. */
   private static int digitsOf(long digits) {
     // 1233 / 4096 is the logarithm of 2 to base 10, right for all 64 lengths
-    int atLeast = (Long.SIZE - Long.numberOfLeadingZeros(digits | 1)) * 1233 >>> 12;
-    return digits < POWERS_OF_TEN[atLeast] ? Math.max(1, atLeast) : atLeast + 1;
+    long positive = digits | 1;
+    int atLeast = (Long.SIZE - Long.numberOfLeadingZeros(positive)) * 1233 >>> 12;
+    // one more from the power of ten on: the sign of a difference, for a branch here would be mispredicted every tenth time
+    return atLeast + (int) (POWERS_OF_TEN[atLeast] - 1 - positive >>> 63);
   }
 
   /** Length in bytes. */

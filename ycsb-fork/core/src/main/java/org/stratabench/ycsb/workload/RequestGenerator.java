@@ -30,6 +30,7 @@ public final class RequestGenerator {
 
   private static final long SECONDARY_SEED = 0x5345434F4E444152L;
   private static final long EDGE_SEED = 0x45444745L;
+  private static final int AHEAD = 64;
 
   private final Shared shared;
   private final WorkloadSpec spec;
@@ -39,8 +40,10 @@ public final class RequestGenerator {
   private final SplittableRandom random;
   private final Request request;
   private long firstInsert = -1;
-  // what the next request's key will show: drawn while this one's is spelt, for each takes long and neither needs the other
-  private long ahead;
+  // what the keys of the next requests will show: drawn many at once, which costs less, for none has to wait for another; but where requests
+  // follow the inserts, only the next one's
+  private final long[] ahead;
+  private int used;
 
   /**
    * @param client 0-based, of {@code clients}
@@ -54,7 +57,8 @@ public final class RequestGenerator {
     this.random = random;
     this.request = new Request(spec.table(), spec.fieldNames().size(), multiStep.edgesPerRecord());
     this.names = spec.keyNames();
-    this.ahead = names.digits(keys.next());
+    this.ahead = new long[spec.followsInserts() ? 1 : AHEAD];
+    drawAhead();
   }
 
   /** The request that {@link #prepare} fills. */
@@ -65,11 +69,13 @@ public final class RequestGenerator {
   /** Makes the request the next operation of the run phase. */
   public void prepare(OperationType type) {
     // apart from the rest: a method as long as all cases together would not be inlined
-    if (type == OperationType.READ) {
-      name(type);
-      drawFields();
-    } else if (type == OperationType.UPDATE) {
-      drawUpdate(name(type));
+    if (type == OperationType.READ || type == OperationType.UPDATE) {
+      Item item = name(type);
+      if (type == OperationType.UPDATE) {
+        drawUpdate(item);
+      } else {
+        drawFields();
+      }
     } else {
       prepareOther(type);
     }
@@ -128,9 +134,18 @@ public final class RequestGenerator {
 
   private Item name(OperationType type) {
     Item item = request.begin(type);
-    names.spell(ahead, item.key());
-    ahead = names.digits(keys.next());
+    names.spell(ahead[used++], item.key());
+    if (used == ahead.length) {
+      drawAhead();
+    }
     return item;
+  }
+
+  private void drawAhead() {
+    for (int i = 0; i < ahead.length; i++) {
+      ahead[i] = names.digits(keys.next());
+    }
+    used = 0;
   }
 
   private void insert(OperationType type, int count) {

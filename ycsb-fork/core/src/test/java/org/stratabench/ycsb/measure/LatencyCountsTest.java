@@ -41,11 +41,11 @@ class LatencyCountsTest {
 
   @Property(tries = 1000)
   void aCellIsAtMostATenthOfAPercentWide(@ForAll @LongRange(min = 0) long value) {
-    LatencyCounts counts = new LatencyCounts();
-    counts.add(value);
+    LatencyCounts counts = new LatencyCounts(2);
+    counts.add(1, value);
     long[] sum = new long[LatencyCounts.CELLS_PER_PAGE];
     for (int page = 0; page < LatencyCounts.PAGES; page++) {
-      if (counts.addPage(page, sum)) {
+      if (counts.addPage(1, page, sum)) {
         for (int cell = 0; cell < sum.length; cell++) {
           if (sum[cell] == 1) {
             long least = LatencyCounts.leastValue(page, cell);
