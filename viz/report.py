@@ -1,4 +1,4 @@
-"""report.html: one run on one self-contained page."""
+"""report.html: one run on one self-contained page; beside it nodes.html, a page of panels a node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from controller.results.schema import ALL_OPERATIONS
 from controller.results.store import write_atomically
 from viz import tables
 from viz.figures import layers, node_io, operations, workloads
+from viz.node_pages import write_node_pages
 from viz.page import Section, figure_section, page
 from viz.run_data import RunData, load_run
 
 FILE = "report.html"
+NODE_PAGES = "A page of panels for each node, all on the same scales"
 
 
 def write_report(run_dir: Path) -> Path:
@@ -32,9 +34,12 @@ def write_report(run_dir: Path) -> Path:
         Section("trace", "Trace accounts", tables.accounts(run)),
         Section("system", "Versions, hardware, settings", tables.system(run)),
     ]
+    nodes = write_node_pages(run, header(run))
+    if nodes is not None:
+        sections.insert(2, Section("nodes", "Every node", f'<p><a href="{nodes.name}">{NODE_PAGES}</a></p>'))
     path = run.store.path / FILE
     write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
-    run.store.record_files([path])
+    run.store.record_files([path, *([nodes] if nodes is not None else [])])
     return path
 
 

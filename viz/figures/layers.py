@@ -48,7 +48,7 @@ def latency_per_layer(run: RunData) -> Figure:
             for layer in TIMED:
                 values = mine[f"io_{layer}_{statistic}_ns"]
                 if values.notna().any():
-                    plot.add_trace(_line(run, mine, layer, statistic, layer not in drawn), row=row, col=column)
+                    plot.add_trace(layer_line(run, mine, layer, statistic, layer not in drawn), row=row, col=column)
                     drawn.add(layer)
         plot.update_yaxes(title_text=f"{node}<br>mean ({MICROSECONDS})", row=row, col=1)
         plot.update_yaxes(title_text=f"99th percentile ({MICROSECONDS})", row=row, col=2)
@@ -62,7 +62,8 @@ def latency_per_layer(run: RunData) -> Figure:
     return Figure(name, title, caption, finish(plot, 110 + 210 * len(nodes), run.timeline))
 
 
-def _line(run: RunData, rows: pd.DataFrame, layer: str, statistic: str, legend: bool) -> go.Scatter:
+def layer_line(run: RunData, rows: pd.DataFrame, layer: str, statistic: str, legend: bool) -> go.Scatter:
+    """One layer's `mean` or `p99` in the rows of one node, with gaps where no I/O was."""
     middle_s = _part_middle_s(run, rows)
     order = np.argsort(middle_s, kind="stable")
     values = rows[f"io_{layer}_{statistic}_ns"].to_numpy(float)[order] / 1000

@@ -1,0 +1,71 @@
+"""What only the I/O rows themselves tell about a node: requests in flight, and bytes by database component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import ibis
+import ibis.expr.types as ir
+import pandas as pd
+
+from controller.results.block_io import traced_files
+from controller.results.convert import open_run
+from controller.results.engine import engine
+from controller.results.timeline import Timeline, bucket_of
+
+#: Component of I/O that no file and no rule of the tracer's explains.
+UNEXPLAINED = "not attributed"
+
+
+@dataclass(frozen=True)
+class NodeData:
+    """`in_flight`: node, bucket_start_us, requests (time-weighted mean of the bucket).
+    `components`: node, bucket_start_us, component, bytes."""
+
+    in_flight: pd.DataFrame
+    components: pd.DataFrame
+
+
+def load_node_data(run_dir: Path) -> NodeData:
+    """Both tables of a run's traced nodes, without rows where nothing happened. DataError for damaged traces."""
+    run = open_run(run_dir)
+    files = [str(path) for path in traced_files(run).values()]
+    if not files:
+        keys = ["node", "bucket_start_us"]
+        return NodeData(pd.DataFrame(columns=[*keys, "requests"]), pd.DataFrame(columns=[*keys, "component", "bytes"]))
+    with engine() as connection:
+        rows = connection.read_parquet(files)
+        return NodeData(
+            connection.to_pandas(in_flight_expression(rows, run.timeline)),
+            connection.to_pandas(component_expression(rows, run.timeline)),
+        )
+
+
+def in_flight_expression(rows: ir.Table, timeline: Timeline) -> ir.Table:
+    """Time that requests were under way below the file system, divided by the bucket: their mean number (Little)."""
+    length = timeline.bucket_ns
+    start = rows.t_unix_ns + rows.vfs_ns.coalesce(0) - timeline.start_unix_ns
+    spans = rows.select("node", start=start, end=rows.t_unix_ns + rows.total_ns - timeline.start_unix_ns)
+    # A request that lasts beyond its bucket counts in each with its part.
+    parts = spans.mutate(bucket=ibis.range(spans.start // length, spans.end // length + 1).unnest())
+    inside = ibis.least(parts.end, (parts.bucket + 1) * length) - ibis.greatest(parts.start, parts.bucket * length)
+    return (
+        parts.mutate(inside=inside, bucket_start_us=parts.bucket * (length // 1000))
+        .group_by("node", "bucket_start_us")
+        .agg(requests=ibis._.inside.sum() / length)
+        .order_by("node", "bucket_start_us")
+    )
+
+
+def component_expression(rows: ir.Table, timeline: Timeline) -> ir.Table:
+    """Bytes of the I/O that started in a bucket, by database component."""
+    return (
+        rows.mutate(
+            bucket_start_us=bucket_of(rows.t_unix_ns, timeline),
+            component=rows.component.nullif("").coalesce(UNEXPLAINED),
+        )
+        .group_by("node", "bucket_start_us", "component")
+        .agg(bytes=ibis._.size_bytes.sum().cast("int64"))
+        .order_by("node", "bucket_start_us", "component")
+    )

@@ -1,0 +1,99 @@
+"""The pages of the nodes: what they draw is recomputed here row by row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import ibis
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.results.engine import engine
+from controller.results.store import RunStore
+from controller.results.timeline import Timeline
+from viz.figures.node_panels import panels
+from viz.node_data import in_flight_expression, load_node_data
+from viz.report import write_report
+from viz.run_data import load_run
+from viz.tests.test_report_browser import CHROMIUM, seen_by_the_browser
+
+SECOND_NS = 1_000_000_000
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.integers(0, 5 * SECOND_NS),
+        st.one_of(st.none(), st.integers(0, SECOND_NS)),
+        st.integers(1, 3 * SECOND_NS),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(requests=REQUESTS)
+def test_requests_in_flight_are_the_overlaps_with_the_bucket(requests: list[tuple[int, int | None, int]]) -> None:
+    """Each request is (start, time in the file system or None, time below it)."""
+    timeline = Timeline(7 * SECOND_NS, 15 * SECOND_NS, (), SECOND_NS)
+    rows = pd.DataFrame(
+        {
+            "node": "n",
+            "t_unix_ns": [7 * SECOND_NS + start for start, _, _ in requests],
+            "vfs_ns": pd.array([vfs for _, vfs, _ in requests], dtype="Int64"),
+            "total_ns": [(vfs or 0) + below for _, vfs, below in requests],
+        }
+    )
+    with engine() as connection:
+        found = connection.to_pandas(in_flight_expression(ibis.memtable(rows), timeline))
+    drawn = dict(zip(found["bucket_start_us"] // 1_000_000, found["requests"], strict=True))
+    for bucket in range(12):
+        begin, end = bucket * SECOND_NS, (bucket + 1) * SECOND_NS
+        inside = sum(
+            max(0, min(start + (vfs or 0) + below, end) - max(start + (vfs or 0), begin))
+            for start, vfs, below in requests
+        )
+        assert drawn.get(bucket, 0) == pytest.approx(inside / SECOND_NS)
+
+
+def test_every_panel_has_one_scale_on_all_nodes(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    figures = panels(run, load_node_data(complete_run.path))
+    assert [figure.name for figure in figures] == [f"node-{node}" for node in run.nodes]
+    ranges = {tuple(tuple(axis.range) for axis in figure.plot.select_yaxes()) for figure in figures if figure.plot}
+    assert len(ranges) == 1
+
+
+def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
+    data = load_node_data(complete_run.path)
+    by_node: dict[str, int] = defaultdict(int)
+    for node, amount in zip(data.components["node"], data.components["bytes"], strict=True):
+        by_node[node] += amount
+    joined = load_run(complete_run.path).joined
+    for node, amount in by_node.items():
+        rows = pd.read_parquet(complete_run.node_dir(node) / "io.parquet")
+        assert amount == rows["size_bytes"].sum()
+    assert set(by_node) == set(joined["node"])
+
+
+def test_a_run_without_traces_has_no_pages(untraced_run: RunStore) -> None:
+    write_report(untraced_run.path)
+    assert not (untraced_run.path / "nodes.html").exists()
+
+
+def test_nodes_without_a_trace_are_left_out(gappy_run: RunStore) -> None:
+    names = [figure.name for figure in panels(load_run(gappy_run.path), load_node_data(gappy_run.path))]
+    assert "node-node2" not in names and "node-node1" in names
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+def test_every_panel_draws_in_a_browser(complete_run: RunStore, tmp_path: Path) -> None:
+    write_report(complete_run.path)
+    seen = seen_by_the_browser(complete_run.path / "nodes.html", tmp_path)
+    assert seen["problems"] == seen["fetched"] == seen["over"] == []
+    drawn = {name: int(count) for name, count in (entry.split("=") for entry in seen["lines"])}
+    # reads and writes as requests and as bytes, five times by two statistics, the queue, and components
+    assert set(drawn) == {"plot-node-node1", "plot-node-node2", "plot-node-node3"}
+    assert all(count >= 4 + 10 + 1 + 1 for count in drawn.values())
