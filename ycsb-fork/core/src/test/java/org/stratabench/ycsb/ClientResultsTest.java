@@ -4,6 +4,7 @@ package org.stratabench.ycsb;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
@@ -130,14 +131,14 @@ class ClientResultsTest {
 
   /** On a busy machine the client itself says that it had to wait for a processor; such a run proves nothing and is repeated. */
   private void runOnAProcessorOfItsOwn(String commandLine) {
-    JsonObject client;
-    int runs = 0;
-    do {
+    boolean waited = true;
+    for (int runs = 0; waited && runs < 3; runs++) {
       ClientProcess process = ClientProcess.run(output, commandLine);
       assertEquals(ExitCode.OK, process.code(), process.err());
-      client = ClientProcess.summary(output).getAsJsonObject("client");
-      runs++;
-    } while (runs < 5 && client.getAsJsonArray("warnings").toString().contains("for a processor"));
+      JsonObject client = ClientProcess.summary(output).getAsJsonObject("client");
+      waited = client.getAsJsonArray("warnings").toString().contains("for a processor");
+    }
+    assumeFalse(waited, "the machine is too busy: the client's threads had to wait for a processor in three runs");
   }
 
   @Test

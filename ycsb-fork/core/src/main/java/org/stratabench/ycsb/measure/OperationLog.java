@@ -13,11 +13,21 @@ import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.stratabench.ycsb.workload.OperationType;
 import org.stratabench.ycsb.workload.Outcome;
 import org.stratabench.ycsb.workload.Shard;
 
-/** The file {@code ops.bin}: a header and one 32-byte record for each measured operation, in no particular order. */
+/**
+ * The file {@code ops.bin}: a header and one 32-byte record for each measured operation, in no particular order.
+ *
+ * <p>One thread writes for all: a client thread waits neither for the disk (unless that is slower than the operations) nor for another client
+ * thread, and one that is interrupted in a database call that hangs does not close the channel with it.
+ */
 public final class OperationLog implements Closeable {
   private static final int RECORD_BYTES = 32;
   private static final int RECORD_WORDS = RECORD_BYTES / Long.BYTES;
@@ -27,6 +37,9 @@ public final class OperationLog implements Closeable {
   private static final int HEADER_UNIT = 64;
 
   private final FileChannel channel;
+  private final ExecutorService writing = Executors.newSingleThreadExecutor(OperationLog::daemon);
+  // of the writing thread: behind a part of a record nothing may follow
+  private IOException failure;
 
   /** Creates the file, so that a folder that cannot be written is noticed before the run. */
   public OperationLog(Path file) throws IOException {
@@ -53,21 +66,37 @@ public final class OperationLog implements Closeable {
     append(bytes);
   }
 
-  private synchronized void append(ByteBuffer bytes) throws IOException {
-    while (bytes.hasRemaining()) {
-      channel.write(bytes);
+  private static Thread daemon(Runnable task) {
+    Thread thread = new Thread(task, "operation log");
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private void append(ByteBuffer bytes) throws IOException {
+    if (failure != null) {
+      throw failure;
+    }
+    try {
+      while (bytes.hasRemaining()) {
+        channel.write(bytes);
+      }
+    } catch (IOException e) {
+      failure = e;
+      throw e;
     }
   }
 
+  /** Closes the file; what was not flushed before is lost. */
   @Override
   public void close() throws IOException {
+    writing.shutdown();
     channel.close();
   }
 
-  /** One thread's end of the log: records gather in memory and go to the file a buffer at a time. */
+  /** One thread's end of the log: records gather in one buffer while the other is written. */
   public final class Writer {
-    private final ByteBuffer buffer = ByteBuffer.allocateDirect(BUFFER_BYTES);
-    private final LongBuffer words = buffer.order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+    private Half filling = new Half();
+    private Half other = new Half();
     private int used;
 
     /**
@@ -78,26 +107,67 @@ public final class OperationLog implements Closeable {
      * @param delayNs real start minus scheduled start, -1 without a schedule
      * @param keyHash the key's, see {@link org.stratabench.ycsb.workload.Key#hash}
      * @param client number of the logical client, below 65536
-     * @throws IOException when the disk does not take a full buffer
+     * @throws IOException when the disk has not taken what was added earlier
      */
     public void add(long startNs, long latencyNs, long delayNs, int keyHash, int client, OperationType type, Outcome outcome)
         throws IOException {
-      if (used == words.capacity()) {
-        flush();
-      }
+      LongBuffer words = filling.words;
       words.put(used, startNs);
       words.put(used + 1, latencyNs);
       words.put(used + 2, delayNs);
       // one word for the four last members of the record
       words.put(used + 3, (keyHash & 0xFFFF_FFFFL) | (client & 0xFFFFL) << 32 | (long) type.ordinal() << 48 | (long) outcome.ordinal() << 56);
       used += RECORD_WORDS;
+      if (used == words.capacity()) {
+        handOver();
+      }
     }
 
-    /** Hands everything gathered to the file. */
-    public void flush() throws IOException {
-      append(buffer.limit(used * Long.BYTES));
-      buffer.clear();
+    private void handOver() throws IOException {
+      ByteBuffer full = filling.bytes.limit(used * Long.BYTES);
+      filling.written = writing.submit(() -> {
+        append(full);
+        return null;
+      });
+      Half next = other;
+      other = filling;
+      filling = next;
       used = 0;
+      filling.reuse();
+    }
+
+    /** Has everything that was added written to the file. */
+    public void flush() throws IOException {
+      handOver();
+      other.reuse();
+    }
+  }
+
+  private static final class Half {
+    private final ByteBuffer bytes = ByteBuffer.allocateDirect(BUFFER_BYTES);
+    private final LongBuffer words = bytes.order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+    private Future<Void> written = CompletableFuture.completedFuture(null);
+
+    /** Waits until it has been written, through interruptions, which are for the database's calls. */
+    void reuse() throws IOException {
+      boolean interrupted = false;
+      try {
+        while (true) {
+          try {
+            written.get();
+            break;
+          } catch (InterruptedException e) {
+            interrupted = true;
+          }
+        }
+      } catch (ExecutionException e) {
+        throw new IOException(e.getCause().getMessage(), e.getCause());
+      } finally {
+        if (interrupted) {
+          Thread.currentThread().interrupt();
+        }
+      }
+      bytes.clear();
     }
   }
 }

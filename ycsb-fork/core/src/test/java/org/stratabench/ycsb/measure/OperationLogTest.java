@@ -8,6 +8,11 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.stratabench.ycsb.OperationLogFile;
@@ -46,10 +51,61 @@ class OperationLogTest {
     try (OperationLog log = new OperationLog(FULL_DEVICE)) {
       OperationLog.Writer writer = log.new Writer();
       assertThrows(IOException.class, () -> {
-        for (int i = 0; i < 3_000; i++) {
+        for (int i = 0; i < 5_000; i++) {
           writer.add(i, 1, -1, 0, 0, OperationType.READ, Outcome.OK);
         }
       });
     }
+  }
+
+  @Test
+  void nothingIsSaidToBeWrittenThatAFullDiskDidNotTake() throws IOException {
+    assumeTrue(Files.exists(FULL_DEVICE), "no /dev/full on this system");
+    try (OperationLog log = new OperationLog(FULL_DEVICE)) {
+      OperationLog.Writer writer = log.new Writer();
+      writer.add(1, 1, -1, 0, 0, OperationType.READ, Outcome.OK);
+      assertThrows(IOException.class, writer::flush);
+      // and nothing is appended behind what may be a part of a record, whoever comes
+      OperationLog.Writer another = log.new Writer();
+      another.add(1, 1, -1, 0, 0, OperationType.READ, Outcome.OK);
+      assertThrows(IOException.class, another::flush);
+    }
+  }
+
+  @Test
+  void recordsOfManyThreadsAreAllThereThoughTheyAreInterrupted() throws Exception {
+    Path file = folder.resolve("ops.bin");
+    int perThread = 50_000;
+    int threads = 4;
+    try (OperationLog log = new OperationLog(file)) {
+      log.writeHeader(new Clock(0, 0), new Shard(0, 1), threads);
+      List<Thread> running = new ArrayList<>();
+      AtomicInteger failed = new AtomicInteger();
+      for (int t = 0; t < threads; t++) {
+        int client = t;
+        Thread thread = new Thread(() -> {
+          try {
+            OperationLog.Writer writer = log.new Writer();
+            for (int i = 0; i < perThread; i++) {
+              writer.add(i, 1, -1, i, client, OperationType.READ, Outcome.OK);
+            }
+            writer.flush();
+          } catch (IOException e) {
+            failed.incrementAndGet();
+          }
+        });
+        running.add(thread);
+        thread.start();
+      }
+      while (running.stream().anyMatch(Thread::isAlive)) {
+        running.forEach(Thread::interrupt);
+        Thread.yield();
+      }
+      assertEquals(0, failed.get());
+    }
+    Map<Integer, Long> rows = OperationLogFile.read(file).rows().stream()
+        .collect(Collectors.groupingBy(OperationLogFile.Row::thread, Collectors.summingLong(row -> row.startNs() + 1)));
+    long all = (long) perThread * (perThread + 1) / 2;
+    assertEquals(Map.of(0, all, 1, all, 2, all, 3, all), rows);
   }
 }
