@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from agent.api import agent_pb2_grpc as api_grpc
 from controller.client import AgentClient, Certificates
 from controller.errors import DeployError, RunError
 from controller.pki import CONTROLLER, ensure_pki, identity
+
+TRACER = Path(__file__).resolve().parents[2] / "tracer" / "build" / "strata-iotrace"
 
 # Says that it is ready, waits for its start, writes it down, and lives until it is stopped.
 CLIENT_STAND_IN = """#!/bin/sh
@@ -55,11 +59,8 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Running]:
-    program = tmp_path / "client-stand-in"
-    program.write_text(CLIENT_STAND_IN)
-    program.chmod(0o755)
+@contextmanager
+def running_agent(tmp_path: Path, programs: dict[str, Path], pidfiles: dict[str, Path]) -> Iterator[Running]:
     ensure_pki(tmp_path / "pki", {"node1": "127.0.0.1"})
     mine, controller = identity(tmp_path / "pki", "node1"), identity(tmp_path / "pki", CONTROLLER)
     port, metrics = _free_port(), _free_port()
@@ -67,17 +68,43 @@ def agent(tmp_path: Path) -> Iterator[Running]:
     data.mkdir()
     config = {
         "node": "node1", "address": "127.0.0.1", "port": port, "metrics_port": metrics, "role": "database",
-        "work_dir": str(tmp_path / "work"), "programs": {"client": str(program), "admin": str(program)},
+        "work_dir": str(tmp_path / "work"), "programs": {name: str(program) for name, program in programs.items()},
         "tls": {"ca": str(mine.ca), "certificate": str(mine.certificate), "key": str(mine.key)},
-        "data_path": str(data), "data_is_own_disk": False, "database_pidfiles": {},
+        "data_path": str(data), "data_is_own_disk": False,
+        "database_pidfiles": {name: str(pidfile) for name, pidfile in pidfiles.items()},
     }  # fmt: skip
     path = tmp_path / "agent.json"
     path.write_text(json.dumps(config))
     process = subprocess.Popen([sys.executable, "-m", "agent", "--config", str(path)])
     certificates = Certificates(controller.ca, controller.certificate, controller.key)
-    yield Running(process, f"127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics", certificates, tmp_path)
-    process.terminate()
-    process.wait(20)
+    try:
+        yield Running(process, f"127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics", certificates, tmp_path)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Running]:
+    program = tmp_path / "client-stand-in"
+    program.write_text(CLIENT_STAND_IN)
+    program.chmod(0o755)
+    with running_agent(tmp_path, {"client": program, "admin": program}, {}) as running:
+        yield running
+
+
+@pytest.fixture
+def tracing_agent(tmp_path: Path) -> Iterator[Running]:
+    """With the real tracer, where it can trace. The database is this test."""
+    if not TRACER.exists():
+        pytest.skip("the tracer is not built: make -C tracer")
+    check = json.loads(subprocess.run([TRACER, "--check"], check=False, capture_output=True, text=True).stdout)
+    if not check["can_trace"]:
+        pytest.skip(f"cannot trace here: {check['reason']}")
+    pidfile = tmp_path / "database.pid"
+    pidfile.write_text(f"{os.getpid()}\n")
+    with running_agent(tmp_path, {"tracer": TRACER}, {"database": pidfile}) as running:
+        yield running
 
 
 class Recorder:
@@ -298,6 +325,54 @@ def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
     evicted = with_session(agent, lambda recorder: recorder.client.evict_page_cache())
     assert (evicted.files, evicted.bytes) == (1, 1 << 20)
     assert cached_pages() == 0
+
+
+def _trace(agent: Running, *, without_context: bool) -> Path:
+    """The folder with the files of a tracer that lived until a status said that it runs."""
+    spec = api.TracerSpec(by=api.TracerSpec.PROCESS, without_context=without_context)
+
+    async def use(recorder: Recorder) -> None:
+        await recorder.client.start(api.JobSpec(job_id="tracer", deadline_ms=60_000, tracer=spec))
+        await recorder.client.ready("tracer", 20)
+        while not any('"running"' in event.status_json for event in recorder.events):
+            await asyncio.sleep(0.05)
+        end = await recorder.client.stop("tracer", 20)
+        assert end.state == api.JobEvent.DONE, end.message
+        await recorder.client.fetch("tracer", agent.folder / "fetched")
+
+    with_session(agent, use)
+    return agent.folder / "fetched"
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None:
+    before_ns = time.time_ns()
+    folder = _trace(tracing_agent, without_context=False)
+    after_ns = time.time_ns()
+    with (folder / "context.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    documented = (TRACER.parents[2] / "docs" / "results-format.md").read_text()
+    assert [column for column in lines[0] if f"`{column}`" not in documented] == []
+    begins = [int(line["t_unix_ns"]) - int(line["interval_ns"]) for line in lines]
+    ends = [int(line["t_unix_ns"]) for line in lines]
+    assert begins[1:] == ends[:-1]
+    assert before_ns < begins[0] < ends[-1] < after_ns
+    trace = json.loads((folder / "io.bin.json").read_text())
+    traced_ns = trace["stopped_mono_ns"] - trace["started_mono_ns"]
+    assert ends[-1] - begins[0] == pytest.approx(traced_ns, abs=5e8)
+    # This test alone was woken that often: each status and each answer of the agent.
+    assert sum(int(line["run_queue_waits"]) for line in lines) > 10
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_tracer_without_context_loads_no_program_for_it(tracing_agent: Running) -> None:
+    folder = _trace(tracing_agent, without_context=True)
+    assert not (folder / "context.csv").exists()
+    probes = json.loads((folder / "io.bin.json").read_text())["probes"]
+    assert "block_rq_issue" in probes
+    assert not {"sched_switch", "sched_wakeup", "tcp_probe"} & set(probes)
 
 
 def test_an_agent_that_is_not_there(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +56,25 @@ class Load:
     device: str
 
     def ios(self) -> int:
-        """4 KiB blocks moved since its start, by the kernel's account of the process: others' I/O is not in it."""
+        """4 KiB blocks moved since its start, by the kernel's account of fio's job thread: others' I/O is not in it.
+
+        Neither is what fio's first thread reads: its own program and libraries, tens of MB where they are not cached.
+        """
         name = "write_bytes" if self.workload.writes else "read_bytes"
-        for line in Path(f"/proc/{self.pid}/io").read_text().splitlines():
-            key, _, value = line.partition(": ")
-            if key == name:
-                return int(value) // BLOCK_BYTES
-        raise LoadError(f"the kernel does not count {name} of a process")
+        moved_bytes = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            if task.name != str(self.pid):
+                with suppress(FileNotFoundError, ProcessLookupError):  # a helper thread that ended meanwhile
+                    moved_bytes += _counter(task / "io", name)
+        return moved_bytes // BLOCK_BYTES
+
+
+def _counter(path: Path, name: str) -> int:
+    for line in path.read_text().splitlines():
+        key, _, value = line.partition(": ")
+        if key == name:
+            return int(value)
+    raise LoadError(f"the kernel does not count {name} of a thread")
 
 
 @contextmanager
