@@ -156,7 +156,10 @@ class Measurement:
                 continue
             own_disk = self.facts[node]["data"]["own_disk"]
             by = "device" if traced.by == "device" and own_disk else "process"
-            spec = api.TracerSpec(by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS)
+            spec = api.TracerSpec(
+                by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
+                without_context=not self.plan.trace.context,
+            )
             agent = self.fleet.agents[node]
             try:
                 await agent.start(api.JobSpec(job_id=TRACER, deadline_ms=self._deadline_ms(), tracer=spec))

@@ -69,6 +69,7 @@ class Trace(_Frozen):
 
     wanted: Literal["required", "preferred", "off"]
     nodes: tuple[PlannedTrace, ...]
+    context: bool = False
 
 
 class PlannedDatabase(_Frozen):
@@ -150,6 +151,7 @@ def make_plan(
         phases=tuple(phases),
         trace=Trace(
             wanted=experiment.tracing,
+            context=experiment.context,
             nodes=tuple(PlannedTrace(node=node.name, by=by, target=target) for node in traced),
         ),
     )
