@@ -107,6 +107,20 @@ def test_io_is_what_the_kernel_counted(finished: Path) -> None:
             assert grown == device["completions"] + sum(device["excluded"].values()), (path, device)
 
 
+def test_the_context_covers_the_time_of_the_trace(finished: Path) -> None:
+    traces = sorted(finished.glob("nodes/*/trace.json"))
+    if not traces:
+        pytest.skip("I/O cannot be traced on this machine")
+    for path in traces:
+        trace = json.loads(path.read_text())
+        context = rows(path.parent / "context.csv")
+        covered = sum(int(row["interval_ns"]) for row in context)
+        traced = trace["stopped_mono_ns"] - trace["started_mono_ns"]
+        assert covered == pytest.approx(traced, abs=2.5e9), path
+        # a database under load switches tasks in every second of its phases
+        assert sum(int(row["run_queue_waits"]) > 0 for row in context) > len(context) / 2
+
+
 def test_the_joined_table_has_every_node_in_every_bucket_of_a_phase(finished: Path) -> None:
     nodes: dict[tuple[str, str], set[str]] = {}
     for row in rows(finished / "joined/joined.csv"):
