@@ -15,6 +15,7 @@ from rich.text import Text
 
 from controller.doctor import Finding
 from controller.errors import StrataError
+from controller.results import schema
 from controller.results.store import RunStore
 from controller.runner import Verdict
 
@@ -40,7 +41,7 @@ def verdict(result: Verdict, form: str) -> str:
     lines += [_summary_table(result.store), *_tracing_lines(result.store)]
     lines += [f"warning: {warning}" for warning in manifest.get("warnings", [])]
     lines.append(f"results: {result.store.path}")
-    report = result.store.path / "report.html"
+    report = result.store.path / schema.REPORT
     if report.exists():
         lines.append(f"report:  {report}")
     program = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"

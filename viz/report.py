@@ -5,14 +5,12 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from controller.results.schema import ALL_OPERATIONS
+from controller.results.schema import ALL_OPERATIONS, REPORT
 from controller.results.store import write_atomically
 from viz import tables
 from viz.figures import layers, node_io, operations, workloads
 from viz.page import Section, figure_section, page
 from viz.run_data import RunData, load_run
-
-FILE = "report.html"
 
 
 def write_report(run_dir: Path) -> Path:
@@ -32,7 +30,7 @@ def write_report(run_dir: Path) -> Path:
         Section("trace", "Trace accounts", tables.accounts(run)),
         Section("system", "Versions, hardware, settings", tables.system(run)),
     ]
-    path = run.store.path / FILE
+    path = run.store.path / REPORT
     write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
     run.store.record_files([path])
     return path

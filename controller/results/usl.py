@@ -7,8 +7,8 @@ other (contention), kappa what each pair of servers costs in agreement (coherenc
 
 Divided by X and n the law is linear in a = 1/lambda, b = sigma/lambda and c = kappa/lambda. The fit minimises the
 squares of the *relative* deviations 1 - X_i / X(n_i), for runs of fast clusters scatter more in absolute terms: a
-linear least-squares problem with three non-negative unknowns, whose optimum is the best of the four problems in which
-b and c are free or 0. No starting value, no iteration.
+linear least-squares problem with three non-negative unknowns, whose optimum is the best of the seven problems in which
+each unknown is free or 0. No starting value, no iteration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.results.intervals import CONFIDENCE, Estimate
 FEWEST_SIZES = 3
 RESAMPLES = 2000
 _SEED = 20261121
-_ACTIVE = ((0,), (0, 1), (0, 2), (0, 1, 2))
+_FREE = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 
 Floats = NDArray[np.float64]
 
@@ -61,33 +61,43 @@ def fit(measured: Mapping[int, Sequence[float]]) -> Law | str:
     if (throughput <= 0).any():
         return "a run without any throughput has no place in the law"
     rate, sigma, kappa = (float(values[0]) for values in _parameters(servers, throughput[np.newaxis]))
+    if not math.isfinite(rate):
+        return "the throughputs do not follow the law: no finite lambda comes nearest"
     notes = [] if sigma > 0 or kappa > 0 else ["neither contention nor coherence: at least as fast as linear"]
     intervals: list[tuple[float | None, float | None]] = [(None, None)] * 3
     if min(len(measured[size]) for size in sizes) >= 2:
         intervals = _intervals([np.array(measured[size], dtype=float) for size in sizes], servers)
+        if intervals[0][0] is None:
+            notes.append("no interval: the runs differ too much")
     else:
         notes.append("no interval: not every size was measured twice")
-    estimates = [Estimate(value, *ends) for value, ends in zip((rate, sigma, kappa), intervals, strict=True)]
-    peak = math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else None
-    return Law(*estimates, peak_servers=peak, runs=len(servers), note="; ".join(notes))
+    return Law(
+        lambda_ops_per_s=Estimate(rate, *intervals[0]),
+        sigma=Estimate(sigma, *intervals[1]),
+        kappa=Estimate(kappa, *intervals[2]),
+        peak_servers=math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else None,
+        runs=len(servers),
+        note="; ".join(notes),
+    )
 
 
 def _parameters(servers: Floats, throughput: Floats) -> tuple[Floats, Floats, Floats]:
-    """lambda, sigma and kappa of each row of ``throughput`` (resamples x runs)."""
+    """lambda, sigma and kappa of each row of ``throughput`` (resamples x runs); not finite where a is 0."""
     basis = np.stack([np.ones_like(servers), servers - 1, servers * (servers - 1)], axis=1)
     # Relative deviations: each row of the linear problem is divided by its own right-hand side n/X.
     weighted = basis * (throughput / servers)[..., np.newaxis]
     best = np.zeros((len(throughput), 3))
     least = np.full(len(throughput), np.inf)
-    for active in _ACTIVE:
-        part = weighted[..., active]
+    for free in _FREE:
+        part = weighted[..., free]
         found = np.zeros_like(best)
         gram = np.einsum("rij,rik->rjk", part, part)
-        found[:, active] = np.linalg.solve(gram, part.sum(axis=1)[..., np.newaxis])[..., 0]
+        found[:, free] = np.linalg.solve(gram, part.sum(axis=1)[..., np.newaxis])[..., 0]
         deviations = ((1 - np.einsum("rij,rj->ri", weighted, found)) ** 2).sum(axis=1)
         better = (found >= 0).all(axis=1) & (deviations < least)
         best[better], least[better] = found[better], deviations[better]
-    return 1 / best[:, 0], best[:, 1] / best[:, 0], best[:, 2] / best[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 1 / best[:, 0], best[:, 1] / best[:, 0], best[:, 2] / best[:, 0]
 
 
 def _intervals(by_size: Sequence[Floats], servers: Floats) -> list[tuple[float | None, float | None]]:
@@ -100,5 +110,7 @@ def _intervals(by_size: Sequence[Floats], servers: Floats) -> list[tuple[float |
     drawn = centres * (1 + random.choice(deviations, size=(RESAMPLES, len(servers))))
     tail = (1 - CONFIDENCE) / 2 * 100
     parameters = _parameters(servers, np.maximum(drawn, centres * 1e-3))  # a throughput stays positive
+    if not np.isfinite(parameters[0]).all():
+        return [(None, None)] * 3
     ends = [np.percentile(values, [tail, 100 - tail]) for values in parameters]
     return [(float(low), float(high)) for low, high in ends]
