@@ -149,9 +149,13 @@ def is_complete(store: RunStore) -> bool:
     return manifest.get("status") == "complete" and schema.REPORT in manifest.get("files", {})
 
 
+def data_servers(store: RunStore) -> int:
+    """On how many data servers a run was planned."""
+    return sum("database" in node["roles"] for node in store.plan()["nodes"])
+
+
 def _read_run(store: RunStore) -> list[PhaseMeasurement]:
-    plan = store.plan()
-    servers = sum("database" in node["roles"] for node in plan["nodes"])
+    servers = data_servers(store)
     values = {
         (row["phase"], row["metric"]): float(row["value"])
         for row in _rows(store, schema.SUMMARY)
@@ -169,7 +173,7 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
             io_time_ns=io.get(phase["name"], {}),
             regions=placed.get(phase["table"]),
         )
-        for phase in plan["phases"]
+        for phase in store.plan()["phases"]
     ]
 
 
