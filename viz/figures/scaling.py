@@ -16,7 +16,7 @@ from viz.figures.style import BLACK, BLUE, VERMILLION, Figure, finish
 
 COLUMNS = 3
 _PANEL_PX = 270
-_ERROR_BARS = " Bars are 95 % intervals over the runs; where there is none, a point has had one run."
+_ERROR_BARS = " Bars are 95 % intervals over the runs; one run has none, and neither has what is compared with."
 
 
 def throughput(outcome: Scaling) -> Figure:
