@@ -6,6 +6,7 @@ is there is what counts: a step whose run is complete is not repeated when the e
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +121,8 @@ def recover_series(series: Series, last: Path | None, why: str, progress: Progre
 
 def _step(series: Series, servers: int, progress: Progress, announce: Callable[[Path], None]) -> None:
     """One run on so many servers. Raises its error."""
+    # The end of the run before took the guard's handler away: TERM interrupts a scaling like Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     request = series.request(servers)
     found = deploy.read_deployment(series.state_dir)
     if found is not None and len(found["regionservers"]) != servers:
