@@ -16,7 +16,10 @@ from viz.figures.style import BLACK, BLUE, VERMILLION, Figure, finish
 
 COLUMNS = 3
 _PANEL_PX = 270
-_ERROR_BARS = " Bars are 95 % intervals over the runs; one run has none, and neither has what is compared with."
+_ERROR_BARS = (
+    " Bars are 95 % intervals over the runs; one that leaves its panel goes on as the table says. One run has none, and"
+    " neither has what is compared with."
+)
 
 
 def throughput(outcome: Scaling) -> Figure:
@@ -105,7 +108,11 @@ def _panels(
             row=row,
             col=column,
         )
-    plot.update_yaxes(title_text=axis, rangemode="tozero")
+        drawn = max(float(np.max(trace.y)) for trace in plot.select_traces(row=row, col=column))
+        highest = max(estimate.high or estimate.value for _, estimate in found)
+        # The interval of two runs is easily a hundred times the value: it may not press all points into one line.
+        plot.update_yaxes(range=[0, max(drawn, min(highest, 2 * drawn)) * 1.08], row=row, col=column)
+    plot.update_yaxes(title_text=axis)
     plot.update_xaxes(title_text="Data servers (count)", dtick=1)
     plot.update_annotations(font_size=13)
     return Figure(name, title, caption + _ERROR_BARS, finish(plot, rows * _PANEL_PX + 60))

@@ -53,6 +53,14 @@ def test_every_axis_has_a_title_with_its_unit() -> None:
         assert all("(" in title for title in titles), titles
 
 
+def test_a_wide_interval_does_not_hide_the_values() -> None:
+    ones = [PhaseMeasurement(n, f"{n}{i}", "w", 100.0 * n * (1 + i), 1.0) for n in (1, 2) for i in range(2)]
+    plot = scaling.throughput(analyse(ones)).plot
+    assert plot is not None
+    (axis,) = plot.select_yaxes()
+    assert axis.range[0] == 0 and 300 <= axis.range[1] <= 700
+
+
 @pytest.mark.parametrize("repeats", [0, 1])
 def test_what_is_not_there_is_not_drawn(repeats: int) -> None:
     outcome = series(repeats, sizes=(1, 2))
