@@ -20,6 +20,7 @@ from controller.progress import Progress
 from controller.results.finish import finish
 from controller.results.store import RunStore, runs
 from controller.runner import RunRequest, Verdict, recover, run
+from controller.scaling import Series, SeriesVerdict, recover_series, run_series, series_folder
 from controller.thresholds import check_thresholds, parse_threshold
 from controller.workloads import load_workload
 from viz.report import write_report
@@ -83,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tag", action="append", default=[], metavar="K=V", help="a label kept in the manifest")
     sub.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     sub.add_argument("--keep", action="store_true", help="leave the cluster running")
+    sub.add_argument("--resume", type=Path, metavar="DIR", help="go on with a scaling experiment that was cut short")
     sub.add_argument("--fail-on", action="append", default=[], metavar="COND", help="e.g. content-run.read.p99_us>5000")
     sub.set_defaults(verb=_run)
     verbs.add_parser("list", help="list the runs", parents=[output]).set_defaults(verb=_list)
@@ -101,15 +103,36 @@ def _doctor(_: argparse.Namespace) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     experiment, _ = load_experiment(options.experiment, options.settings)
-    plan = _make_plan(experiment, load_inventory(Path(options.inventory)))
-    print(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes")
+    plans = _make_plans(experiment, load_inventory(Path(options.inventory)))
+    plan = plans[-1]
+    times = f", {len(plans)} sizes, {experiment.scaling.repeat} runs each" if experiment.scaling else ""
+    print(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes{times}")
     return 0
 
 
 def _plan(options: argparse.Namespace) -> int:
     experiment, _ = load_experiment(options.experiment, options.settings)
-    print(_make_plan(experiment, load_inventory(Path(options.inventory))).model_dump_json(indent=1))
+    return _print_plans(_make_plans(experiment, load_inventory(Path(options.inventory))))
+
+
+def _print_plans(plans: list[Plan]) -> int:
+    """A JSON object for each plan, one after the other."""
+    for plan in plans:
+        print(plan.model_dump_json(indent=1))
     return 0
+
+
+def _make_plans(experiment: Experiment, inventory: Inventory) -> list[Plan]:
+    """One plan; for a scaling experiment one for each number of servers, the largest last."""
+    if experiment.scaling is None:
+        return [_make_plan(experiment, inventory)]
+    most, available = max(experiment.scaling.servers), len(inventory.database_nodes)
+    if most > available:
+        raise ConfigError(
+            f"scaling.servers: {most} data servers are asked for, the inventory has {available}",
+            hint="--set scaling.servers=[1,2], or another inventory",
+        )
+    return [_make_plan(experiment.on_servers(n), inventory) for n in sorted(experiment.scaling.servers)]
 
 
 def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
@@ -152,11 +175,14 @@ def _run(options: argparse.Namespace) -> int:
     if options.repeat < 1:
         raise ConfigError(f"--repeat {options.repeat}: at least 1")
     inventory = load_inventory(Path(options.inventory))
-    plan = _make_plan(experiment, inventory)
+    plans = _make_plans(experiment, inventory)
     if options.dry_run:
-        print(plan.model_dump_json(indent=1))
-        return 0
-    request = RunRequest(plan, text, inventory, _state_dir(inventory), options.output, options.keep, tags)
+        return _print_plans(plans)
+    if experiment.scaling is not None:
+        return _run_series(options, experiment, text, inventory, plans, tags)
+    if options.resume:
+        raise ConfigError(f"--resume: {experiment.name} is no scaling experiment", hint="it has no key `scaling`")
+    request = RunRequest(plans[0], text, inventory, _state_dir(inventory), options.output, options.keep, tags)
     progress = Progress()
     codes = []
     for _ in range(options.repeat):
@@ -168,6 +194,44 @@ def _run(options: argparse.Namespace) -> int:
         if code not in (0, 1):
             break
     return max(codes)
+
+
+def _run_series(
+    options: argparse.Namespace,
+    experiment: Experiment,
+    text: str,
+    inventory: Inventory,
+    plans: list[Plan],
+    tags: dict[str, str],
+) -> int:
+    if experiment.scaling is None or options.repeat != 1 or options.fail_on:
+        raise ConfigError(
+            f"{experiment.name} is a scaling experiment: it takes neither --repeat nor --fail-on",
+            hint="--set scaling.repeat=N says how often each size is run",
+        )
+    series = Series(
+        plans=dict(zip(sorted(experiment.scaling.servers), plans, strict=True)),
+        repeat=experiment.scaling.repeat,
+        experiment_yaml=text,
+        inventory=inventory,
+        state_dir=_state_dir(inventory),
+        folder=series_folder(options.output, experiment.name, text, options.resume),
+        keep=options.keep,
+        tags=tags,
+    )
+    progress = Progress()
+
+    def show(verdict: SeriesVerdict) -> int:
+        progress.end()
+        print(screens.scaling(verdict, options.format))
+        if verdict.error is not None:
+            print(f"strata: {verdict.error}", file=sys.stderr)
+        return verdict.exit_code
+
+    return guard.guarded(
+        lambda announce: show(run_series(series, progress, announce)),
+        lambda last, why: show(recover_series(series, last, why, progress)),
+    )
 
 
 def _recover(request: RunRequest, folder: Path | None, why: str, progress: Progress, form: str) -> int:

@@ -14,6 +14,12 @@ from controller.errors import ConfigError
 PRESETS = Path(__file__).parent / "presets"
 WORKLOADS = Path(__file__).parent.parent / "ycsb-fork" / "workloads"
 
+#: The setting of a database that says how many data servers it has.
+SERVERS_SETTING = "regionservers"
+#: Top-level keys of a file that say how it is read and are no part of the experiment: which of the named scales is
+#: meant, and for each the top-level keys that differ.
+SCALE, SCALES = "scale", "scales"
+
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 Scalar = str | int | float | bool
 
@@ -49,6 +55,13 @@ class WorkloadSpec(_Strict):
     run: PhaseSpec | None = PhaseSpec()
 
 
+class ScalingSpec(_Strict):
+    """The same workloads on clusters of several sizes: numbers of data servers, and runs on each of them."""
+
+    servers: tuple[Annotated[int, Field(ge=1, le=1000)], ...] = Field(min_length=1)
+    repeat: int = Field(default=3, ge=1, le=100)
+
+
 class Experiment(_Strict):
     """The whole experiment."""
 
@@ -64,6 +77,12 @@ class Experiment(_Strict):
     operation_log: bool = True
     deadline_s: int = Field(default=3600, ge=1)
     workloads: tuple[WorkloadSpec, ...] = Field(min_length=1)
+    scaling: ScalingSpec | None = None
+
+    def on_servers(self, servers: int) -> Experiment:
+        """The experiment on a cluster of so many data servers."""
+        settings = {**self.database.settings, SERVERS_SETTING: servers}
+        return self.model_copy(update={"database": self.database.model_copy(update={"settings": settings})})
 
 
 def load_experiment(name: str, settings: list[str]) -> tuple[Experiment, str]:
@@ -77,9 +96,25 @@ def load_experiment(name: str, settings: list[str]) -> tuple[Experiment, str]:
         raise ConfigError(f"{path}: not YAML: {error}") from error
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: an experiment is a mapping, this is {type(raw).__name__}")
-    for setting in settings:
+    scale = [setting for setting in settings if setting.startswith(f"{SCALE}=")]
+    for setting in scale:
         _apply(raw, setting)
+    _choose_scale(raw, str(path))
+    for setting in settings:
+        if setting not in scale:
+            _apply(raw, setting)
     return validate_experiment(raw, str(path)), yaml.safe_dump(raw, sort_keys=False)
+
+
+def _choose_scale(raw: dict[str, Any], where: str) -> None:
+    """Puts the keys of the chosen scale in place of the file's own; `full` is the file as it stands."""
+    scales = raw.pop(SCALES, {})
+    if not isinstance(scales, dict) or not all(isinstance(keys, dict) for keys in scales.values()):
+        raise ConfigError(f"{where}: {SCALES}: expected names and for each the keys that differ")
+    name = str(raw.pop(SCALE, "full"))
+    if name != "full" and name not in scales:
+        raise ConfigError(f"{where}: no scale {name!r}{_nearest(name, ['full', *scales])}")
+    raw.update(scales.get(name, {}))
 
 
 def validate_experiment(raw: dict[str, Any], where: str) -> Experiment:
@@ -93,6 +128,10 @@ def validate_experiment(raw: dict[str, Any], where: str) -> Experiment:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ConfigError(f"{where}: workloads: the name {sorted(twice)[0]!r} is used twice")
+    if experiment.scaling and len(set(experiment.scaling.servers)) < len(experiment.scaling.servers):
+        raise ConfigError(f"{where}: scaling.servers: a number is there twice")
+    if experiment.scaling and SERVERS_SETTING in experiment.database.settings:
+        raise ConfigError(f"{where}: both scaling.servers and the setting {SERVERS_SETTING} say how many servers")
     return experiment
 
 
@@ -121,7 +160,9 @@ def _apply(raw: dict[str, Any], setting: str) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {key}: not a YAML value: {text!r}") from error
-    if key.split(".")[0] not in Experiment.model_fields:  # then it is one of the database, or its plan refuses it
+    if (
+        key != SCALE and key.split(".")[0] not in Experiment.model_fields
+    ):  # then it is one of the database, or its plan refuses it
         raw.setdefault("database", {}).setdefault("settings", {})[key] = value
         return
     *parents, last = key.split(".")
@@ -162,6 +203,7 @@ def _known_keys(place: tuple[Any, ...]) -> list[str]:
         "workloads": WorkloadSpec,
         "load": PhaseSpec,
         "run": PhaseSpec,
+        "scaling": ScalingSpec,
     }
     model: type[BaseModel] = Experiment
     for word in place:

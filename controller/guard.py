@@ -25,7 +25,8 @@ Announce = Callable[[Path], None]
 def guarded(work: Callable[[Announce], int], recover: Callable[[Path | None, str], int]) -> int:
     """Exit code of ``work(announce)``, run in a child process, or of ``recover(run_folder, why)`` if it was killed.
 
-    ``work`` calls ``announce`` with the run's folder as soon as there is one."""
+    ``work`` calls ``announce`` with the run's folder as soon as there is one; with several runs, the last one counts.
+    """
     reading, writing = os.pipe()
     guard = os.getpid()
     child = os.fork()
@@ -38,7 +39,7 @@ def guarded(work: Callable[[Announce], int], recover: Callable[[Path | None, str
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else lambda n, _: _forward(child, n))
     _, status = os.waitpid(child, 0)
     with os.fdopen(reading) as pipe:
-        folder = pipe.read().strip()
+        folder = (pipe.read().splitlines() or [""])[-1]
     if os.WIFSIGNALED(status):
         why = f"the controller was killed ({signal.Signals(os.WTERMSIG(status)).name})"
     elif os.WEXITSTATUS(status) == _DEFECT:
@@ -57,7 +58,6 @@ def _work(work: Callable[[Announce], int], writing: int, guard: int) -> int:
 
     def announce(folder: Path) -> None:
         os.write(writing, f"{folder}\n".encode())
-        os.close(writing)
 
     try:
         return work(announce)

@@ -199,6 +199,7 @@ class Measurement:
         self.measured_phases.append(phase.name)
         if phase.kind == "load":
             await self._count(phase)
+            await self._note_regions(phase)
 
     async def _go(self, phase: PlannedPhase) -> None:
         start_unix_ns = time.time_ns() + _START_AHEAD_NS + self._error_bound_ns
@@ -241,6 +242,19 @@ class Measurement:
         self.store.append_event("rows_counted", phase=phase.name, rows=rows, planned=phase.record_count)
         if rows != phase.record_count:
             raise RunError(f"{phase.name}: {phase.record_count} records were loaded, {self.database.name} holds {rows}")
+
+    async def _note_regions(self, phase: PlannedPhase) -> None:
+        """How many regions of the loaded table each server has: an uneven table does not use all servers alike."""
+        placed: dict[str, int] | None = (await self._admin(phase, "status")).get("table_regions")
+        if placed is None:  # a database without regions
+            return
+        at = {address: node for node, addresses in self.database.ports().items() for address in addresses}
+        regions = dict.fromkeys((node.name for node in self._servers()), 0)
+        for address, count in placed.items():
+            regions[at.get(address, address)] = regions.get(at.get(address, address), 0) + count
+        self.store.append_event("regions_placed", phase=phase.name, table=phase.table, regions=regions)
+        if max(regions.values()) - min(regions.values()) > 1:
+            self.progress.line(f"{phase.name}: the regions of {phase.table} are not spread evenly: {regions}")
 
     async def _admin(self, phase: PlannedPhase, verb: str) -> dict[str, Any]:
         """Database maintenance, run on the first client node."""

@@ -32,7 +32,8 @@ from viz.report import write_report
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What the user asked for, resolved."""
+    """What the user asked for, resolved. ``group``: the folder below ``output`` that holds the run's, else one of the
+    experiment's name."""
 
     plan: Plan
     experiment_yaml: str
@@ -41,6 +42,7 @@ class RunRequest:
     output: Path
     keep: bool = False
     tags: dict[str, str] = field(default_factory=dict)
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
 def _create(request: RunRequest) -> RunStore:
     """The results folder with what is known before the run. Its manifest is true even if nobody writes it again."""
     try:
-        store = RunStore.create(request.output, request.plan.experiment)
+        store = RunStore.create(request.output, request.group or request.plan.experiment)
         write_atomically(store.path / "experiment.yaml", request.experiment_yaml)
         write_atomically(store.path / "plan.json", request.plan.model_dump_json(indent=1))
         store.write_manifest(

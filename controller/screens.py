@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -15,8 +16,12 @@ from rich.text import Text
 
 from controller.doctor import Finding
 from controller.errors import StrataError
+from controller.results import schema
+from controller.results.intervals import Estimate
 from controller.results.store import RunStore
+from controller.results.usl import Law
 from controller.runner import Verdict
+from controller.scaling import SeriesVerdict
 
 # Columns of the summary screen: metric of summary.csv -> heading with its unit.
 _METRICS = {
@@ -40,12 +45,53 @@ def verdict(result: Verdict, form: str) -> str:
     lines += [_summary_table(result.store), *_tracing_lines(result.store)]
     lines += [f"warning: {warning}" for warning in manifest.get("warnings", [])]
     lines.append(f"results: {result.store.path}")
-    report = result.store.path / "report.html"
+    report = result.store.path / schema.REPORT
     if report.exists():
         lines.append(f"report:  {report}")
     program = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
     lines.append(f"next:    {program} show latest, or open the report")
     return "\n".join(line for line in lines if line)
+
+
+def scaling(result: SeriesVerdict, form: str) -> str:
+    """The last screen of a scaling experiment."""
+    tables = {table.path: _rows(result.folder / table.path) for table in (schema.SCALING, schema.LAW)}
+    if form == "csv":
+        return _csv(tables[schema.SCALING.path])
+    if form == "json":
+        return json.dumps({"folder": str(result.folder), **{Path(k).stem: v for k, v in tables.items()}}, indent=1)
+    rows = [
+        [
+            step.phase,
+            str(step.servers),
+            str(step.runs),
+            *(_estimate(e) for e in (step.throughput_ops_per_s, step.speedup, step.efficiency)),
+            f"{step.place.node} {step.place.layer} {step.place.share:.0%}" if step.place else "",
+        ]
+        for step in result.outcome.steps
+    ]
+    headings = ["phase", "servers", "runs", "ops/s", "speed-up", "efficiency", "most I/O time in"]
+    lines = [_table(headings, rows, right_from=1) if rows else "no run is complete"]
+    for phase, law in result.outcome.laws.items():
+        lines.append(f"{phase}: {_law(law)}")
+    report = result.folder / schema.REPORT
+    return "\n".join([*lines, f"results: {result.folder}", *([f"report:  {report}"] if report.exists() else [])])
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:,.4g}"
+    return f"{estimate.value:,.4g} [{estimate.low:,.4g}, {estimate.high:,.4g}]"
+
+
+def _law(law: Law | str) -> str:
+    if isinstance(law, str):
+        return f"no law: {law}"
+    names = ("lambda_ops_per_s", "sigma", "kappa")
+    text = ", ".join(f"{name.removesuffix('_ops_per_s')} {_estimate(getattr(law, name))}" for name in names)
+    return f"{text}; {law.note}" if law.note else text
 
 
 def run(store: RunStore, form: str) -> str:
@@ -90,7 +136,10 @@ def doctor(findings: list[Finding]) -> str:
 
 
 def _summary(store: RunStore) -> list[dict[str, str]]:
-    path = store.joined("summary.csv")
+    return _rows(store.joined("summary.csv"))
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     with path.open(newline="") as file:

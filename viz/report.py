@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from controller.results.schema import ALL_OPERATIONS
+from controller.results.schema import ALL_OPERATIONS, REPORT
 from controller.results.store import write_atomically
 from viz import tables
 from viz.figures import layers, node_io, operations, workloads
@@ -13,7 +13,6 @@ from viz.node_pages import write_node_pages
 from viz.page import Section, figure_section, page
 from viz.run_data import RunData, load_run
 
-FILE = "report.html"
 NODE_PAGES = "A page of panels for each node, all on the same scales"
 
 
@@ -37,7 +36,7 @@ def write_report(run_dir: Path) -> Path:
     nodes = write_node_pages(run, header(run))
     if nodes is not None:
         sections.insert(2, Section("nodes", "Every node", f'<p><a href="{nodes.name}">{NODE_PAGES}</a></p>'))
-    path = run.store.path / FILE
+    path = run.store.path / REPORT
     write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
     run.store.record_files([path, *([nodes] if nodes is not None else [])])
     return path

@@ -15,6 +15,8 @@ SCHEMA_VERSION = 1
 BETWEEN_PHASES = "between"
 #: `op` of a summary row that covers all operations of a phase.
 ALL_OPERATIONS = "all"
+#: The last file of a run: one without it has not come to its end.
+REPORT = "report.html"
 #: The layers of one I/O, outermost first; those that are there add up to `total_ns`.
 LAYERS = ("vfs", "block", "driver", "device")
 TIMED = ("total", *LAYERS)
@@ -186,6 +188,57 @@ OPERATION_LOG = Table(
     ),
 )
 
+_ONE_RUN = "fewer than two runs"
+_REFERENCE = "the smallest number of servers, or fewer than two runs"
+
+
+def _with_interval(name: str, unit: str, meaning: str, empty: str, no_interval: str) -> tuple[Column, ...]:
+    return (
+        Column(name, "double", unit, meaning, empty),
+        Column(f"{name}_ci_low", "double", unit, "lower end of its 95 % interval over the runs", no_interval),
+        Column(f"{name}_ci_high", "double", unit, "upper end of it", no_interval),
+    )
+
+
+SCALING = Table(
+    "scaling.csv",
+    "phase x number of servers, over all complete runs",
+    (
+        Column("phase", "string", "", "name of the phase"),
+        Column("servers", "int64", "servers", "data servers of the cluster"),
+        Column("runs", "int64", "runs", "complete runs"),
+        *_with_interval("throughput_ops_per_s", "operations/s", "mean over the runs", "not measured", _ONE_RUN),
+        *_with_interval("runtime_s", "s", "mean over the runs", "not measured", _ONE_RUN),
+        *_with_interval(
+            "speedup", "", "throughput by that of the smallest number of servers", "either is unknown", _REFERENCE
+        ),
+        *_with_interval(
+            "efficiency", "", "speed-up by the growth in servers: 1 is linear", "either is unknown", _REFERENCE
+        ),
+        Column("io_node", "string", "", "node of the largest part of the I/O time, see below", "no I/O was traced"),
+        Column("io_layer", "string", "", "its layer", "no I/O was traced"),
+        Column("io_share", "double", "", "that part by the I/O time of all nodes and layers", "no I/O was traced"),
+        Column(
+            "uneven_regions", "int64", "regions", "most regions of a server minus fewest, worst run", "no load phase"
+        ),
+    ),
+)
+
+LAW_PARAMETERS = ("lambda_ops_per_s", "sigma", "kappa", "peak_servers")
+LAW = Table(
+    "law.csv",
+    "phase x parameter of the Universal Scalability Law",
+    (
+        Column("phase", "string", "", "name of the phase"),
+        Column("parameter", "string", "", ", ".join(f"`{name}`" for name in LAW_PARAMETERS)),
+        Column("value", "double", "see name", "the fitted value", "see `note`; `peak_servers`: throughput has no peak"),
+        Column("ci_low", "double", "see name", "lower end of its 95 % interval", "see `note`; `peak_servers`: always"),
+        Column("ci_high", "double", "see name", "upper end of it", "as above"),
+        Column("runs", "int64", "runs", "runs that were fitted", "there is no fit"),
+        Column("note", "string", "", "what is missing, and why", "nothing is missing"),
+    ),
+)
+
 #: One row per I/O. Types and order are the decoder's (`tracer.decode.IO_COLUMNS`); here: unit, meaning.
 IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     "t_us": ("us", "start of the I/O, since the run's start"),
@@ -211,7 +264,7 @@ IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     "tracing_mode": ("", "how this device was traced"),
 }
 
-TABLES = (OPS, IO, JOINED, SUMMARY, OPERATION_LOG)
+TABLES = (OPS, IO, JOINED, SUMMARY, OPERATION_LOG, SCALING, LAW)
 
 
 def markdown(table: Table) -> str:

@@ -25,6 +25,8 @@ MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
 #: Written after the manifest or changing while the run is read: they carry no checksum.
 UNLISTED = frozenset({MANIFEST})
+#: <experiment>/<run>, and <experiment>/<series>/servers-<n>/<run>.
+_RUN_DEPTHS = (2, 4)
 
 
 @contextmanager
@@ -69,6 +71,19 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def new_folder(parent: Path, *, now_unix_ns: int | None = None) -> Path:
+    """Make an empty folder in `parent` whose name begins with the time, and point `latest` beside it at it."""
+    seconds = (now_unix_ns if now_unix_ns is not None else time.time_ns()) // 1_000_000_000
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
+    path = parent / f"{stamp}-{secrets.token_hex(2)}"
+    with disk_errors(path):
+        path.mkdir(parents=True)
+        link = parent / f".latest-{path.name}"
+        link.symlink_to(path.name)
+        link.replace(parent / "latest")
+    return path
+
+
 class RunStore:
     """One run folder, `results/<experiment>/<run-id>/`."""
 
@@ -78,16 +93,10 @@ class RunStore:
     @classmethod
     def create(cls, output_dir: Path, experiment: str, *, now_unix_ns: int | None = None) -> Self:
         """Make a new, empty run folder and point `latest` at it."""
-        seconds = (now_unix_ns if now_unix_ns is not None else time.time_ns()) // 1_000_000_000
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
-        parent = Path(output_dir) / experiment
-        path = parent / f"{stamp}-{secrets.token_hex(2)}"
+        path = new_folder(Path(output_dir) / experiment, now_unix_ns=now_unix_ns)
         with disk_errors(path):
             for folder in ("nodes", "clients", "joined"):
-                (path / folder).mkdir(parents=True, exist_ok=True)
-            link = parent / f".latest-{path.name}"
-            link.symlink_to(path.name)
-            link.replace(parent / "latest")
+                (path / folder).mkdir()
         return cls(path)
 
     @classmethod
@@ -193,9 +202,13 @@ class RunStore:
 
 
 def runs(output_dir: Path) -> list[RunStore]:
-    """Every run under `output_dir`, oldest first (run ids begin with the time)."""
-    manifests = Path(output_dir).glob(f"*/*/{MANIFEST}")
-    folders = {path.parent for path in manifests if not path.parent.is_symlink()}
+    """Every run under `output_dir`, those of scaling experiments too, oldest first (run ids begin with the time)."""
+    folders = {
+        path.parent
+        for depth in _RUN_DEPTHS
+        for path in Path(output_dir).glob("*/" * depth + MANIFEST)
+        if not any(parent.is_symlink() for parent in path.parents[:depth])  # `latest`
+    }
     return [RunStore(path) for path in sorted(folders, key=lambda path: (path.name, str(path)))]
 
 

@@ -176,6 +176,7 @@ def _plan(
                 "name": phase.name,
                 "kind": phase.kind,
                 "workload": phase.workload,
+                "table": "t",
                 "threads": 4,
                 "target": None,
                 "record_count": sum(phase.operations.values()) * len(clients) if phase.kind == "load" else None,

@@ -61,6 +61,46 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, words: str) -> None:
     assert words in str(refused.value)
 
 
+SCALED = (
+    GOOD
+    + """
+seed: 3
+scaling: {servers: [1, 2, 3]}
+scales:
+  tiny: {seed: 5, scaling: {servers: [1, 2], repeat: 1}}
+"""
+)
+
+
+def test_a_scale_replaces_top_level_keys_before_other_settings(tmp_path: Path) -> None:
+    name = write(tmp_path, SCALED)
+    full, tiny = (load_experiment(name, settings)[0] for settings in ([], ["seed=9", "scale=tiny"]))
+    assert full.scaling is not None and tiny.scaling is not None
+    assert (full.seed, full.scaling.servers, full.scaling.repeat) == (3, (1, 2, 3), 3)
+    assert (tiny.seed, tiny.scaling.servers, tiny.scaling.repeat) == (9, (1, 2), 1)
+    text = load_experiment(name, ["scale=tiny"])[1]
+    assert load_experiment(write(tmp_path, text), [])[0] == tiny.model_copy(update={"seed": 5})
+    assert tiny.on_servers(2).database.settings == {"regionservers": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "words"),
+    [
+        (SCALED, ["scale=tinny"], "no scale 'tinny' (did you mean 'tiny'?)"),
+        (GOOD + "scales: [1]", [], "scales: expected names"),
+        (GOOD + "scaling: {servers: []}", [], "scaling.servers"),
+        (GOOD + "scaling: {servers: [0, 1]}", [], "greater than or equal to 1"),
+        (GOOD + "scaling: {servers: [2, 2]}", [], "twice"),
+        (GOOD + "scaling: {servers: [2], repeats: 3}", [], "(did you mean 'repeat'?)"),
+        (SCALED, ["regionservers=2"], "both scaling.servers and the setting regionservers"),
+    ],
+)
+def test_a_mistake_about_scaling_is_named(tmp_path: Path, text: str, settings: list[str], words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_experiment(write(tmp_path, text), settings)
+    assert words in str(refused.value)
+
+
 @pytest.mark.parametrize("setting", ["seed", "=3", "workloads.x.run.threads=1", "name.a=1", "workloads.w=3", "seed=["])
 def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
     with pytest.raises(ConfigError, match="--set"):
@@ -79,6 +119,10 @@ def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
         (["run", "demo", "--repeat", "0", "--dry-run"], 2, "--repeat"),
         (["run", "demo", "--tag", "x", "--dry-run"], 2, "--tag"),
         (["run", "demo", "--fail-on", "fast", "--dry-run"], 2, "--fail-on"),
+        (["run", "demo", "--resume", "/nowhere"], 2, "no scaling experiment"),
+        (["run", "hbase-scaleout", "--set", "scale=ci", "--resume", "/nowhere"], 2, "--resume /nowhere"),
+        (["run", "hbase-scaleout", "--set", "scale=ci", "--repeat", "2"], 2, "neither --repeat nor --fail-on"),
+        (["plan", "hbase-scaleout"], 2, "5 data servers are asked for, the inventory has 3"),
         (["show", "--output", "/nowhere"], 2, "there is no run"),
         (["show", "20200101T000000Z-0000", "--output", "/nowhere"], 2, "no run"),
     ],

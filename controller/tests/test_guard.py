@@ -33,6 +33,11 @@ def test_the_exit_code_is_the_works() -> None:
     assert run("announce(Path('/run')); return 5").returncode == 5
 
 
+def test_of_several_runs_the_last_is_recovered() -> None:
+    answer = run("announce(Path('/first')); announce(Path('/second')); os.kill(os.getpid(), signal.SIGKILL)")
+    assert answer.stdout == "recovered /second the controller was killed (SIGKILL)\n"
+
+
 def test_a_killed_controller_is_recovered() -> None:
     answer = run("announce(Path('/run')); os.kill(os.getpid(), signal.SIGKILL)")
     assert (answer.returncode, answer.stdout) == (4, "recovered /run the controller was killed (SIGKILL)\n")

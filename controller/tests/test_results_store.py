@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.errors import DataError, RunError
-from controller.results.store import RunStore, count_rows, runs, write_atomically
+from controller.results.store import RunStore, count_rows, new_folder, runs, write_atomically
 
 
 def test_a_run_folder_has_a_timed_id_and_latest_points_at_the_newest(tmp_path: Path) -> None:
@@ -24,6 +24,17 @@ def test_runs_lists_every_run_once_oldest_first(tmp_path: Path) -> None:
         store.write_manifest({})
     assert [store.run_id for store in runs(tmp_path)] == sorted(store.run_id for store in created)
     assert runs(tmp_path / "nothing") == []
+
+
+def test_runs_of_a_scaling_experiment_are_listed_too(tmp_path: Path) -> None:
+    series = new_folder(tmp_path / "scaling")
+    inner = [RunStore.create(series, f"servers-{n}", now_unix_ns=n * 10**18) for n in (1, 2)]
+    plain = RunStore.create(tmp_path, "demo", now_unix_ns=15 * 10**17)
+    for store in (*inner, plain):
+        store.write_manifest({})
+    assert (tmp_path / "scaling" / "latest").resolve() == series.resolve()
+    assert [store.path for store in runs(tmp_path)] == [inner[0].path, plain.path, inner[1].path]
+    assert [store.path for store in runs(series)] == [store.path for store in inner]
 
 
 def test_events_are_appended_and_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""From runs to the tables of a scaling experiment. The runs are SYNTHETIC (synthetic_run.py): made up, not measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from controller.results import schema
+from controller.results.finish import finish
+from controller.results.scaling import (
+    PhaseMeasurement,
+    Place,
+    Scaling,
+    analyse,
+    dominant,
+    is_complete,
+    read_runs,
+    write_tables,
+)
+from controller.results.store import RunStore
+from controller.results.usl import Law
+from controller.tests.synthetic_run import T0, Truth, write_run
+
+
+def measured(phase: str, throughputs: dict[int, list[float | None]]) -> list[PhaseMeasurement]:
+    return [
+        PhaseMeasurement(size, f"r{size}{i}", phase, value, value and 1000 / value)
+        for size, values in throughputs.items()
+        for i, value in enumerate(values)
+    ]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_speedup_and_efficiency_are_against_the_smallest_cluster() -> None:
+    outcome = analyse(measured("w", {2: [100, 110, 90], 1: [50, 50, 50], 4: [150, 160, 140]}))
+    steps = {step.servers: step for step in outcome.of_phase("w")}
+    assert [step.servers for step in outcome.steps] == [1, 2, 4]
+    speedups = {size: step.speedup.value for size, step in steps.items() if step.speedup}
+    assert speedups == pytest.approx({1: 1, 2: 2, 4: 3})
+    efficiencies = {size: step.efficiency.value for size, step in steps.items() if step.efficiency}
+    assert efficiencies == pytest.approx({1: 1, 2: 1, 4: 0.75})
+    four = steps[4].efficiency
+    assert four is not None and four.low is not None and four.high is not None
+    assert four.low < 0.75 < four.high
+    assert steps[1].speedup is not None and steps[1].speedup.low is None, "the reference has no error against itself"
+
+
+def test_a_series_that_starts_above_one_is_relative_to_its_start() -> None:
+    steps = analyse(measured("w", {2: [100.0], 6: [240.0]})).steps
+    assert steps[1].speedup is not None and steps[1].efficiency is not None
+    assert (steps[1].speedup.value, steps[1].efficiency.value) == pytest.approx((2.4, 0.8))
+
+
+def test_what_is_missing_is_empty(tmp_path: Path) -> None:
+    outcome = analyse(measured("w", {1: [None], 2: [80.0]}) + measured("v", {1: [70.0]}))
+    write_tables(outcome, tmp_path)
+    first, second, third = rows(tmp_path / "scaling.csv")
+    unknown = {name for name, value in first.items() if value == ""}
+    assert unknown == set(schema.SCALING.names) - {"phase", "servers", "runs"}
+    assert (second["throughput_ops_per_s"], second["speedup"], second["throughput_ops_per_s_ci_low"]) == ("80", "", "")
+    assert (third["phase"], third["speedup"], third["speedup_ci_low"]) == ("v", "1", "")
+    law = rows(tmp_path / "law.csv")
+    assert [row["parameter"] for row in law] == [*schema.LAW_PARAMETERS] * 2
+    assert {(row["value"], row["ci_low"], row["runs"]) for row in law} == {("", "", "")}
+    assert "three sizes are needed" in law[0]["note"]
+
+
+def test_the_tables_hold_what_was_found(tmp_path: Path) -> None:
+    outcome = analyse(measured("w", {n: [100 * n / (1 + 0.1 * (n - 1))] * 2 for n in (1, 2, 3, 4)}))
+    write_tables(outcome, tmp_path)
+    law = {row["parameter"]: row for row in rows(tmp_path / "law.csv")}
+    assert float(law["lambda_ops_per_s"]["value"]) == pytest.approx(100)
+    assert float(law["sigma"]["value"]) == pytest.approx(0.1, rel=1e-3)
+    assert law["sigma"]["runs"] == "8"
+    assert isinstance(outcome.laws["w"], Law)
+
+
+def test_nothing_measured_is_nothing() -> None:
+    assert analyse([]) == Scaling([], {})
+    assert dominant([]) is None and dominant([{}]) is None
+
+
+def test_the_largest_part_of_the_io_time_is_over_all_runs() -> None:
+    first = {("n1", "device"): 60.0, ("n2", "block"): 70.0}
+    second = {("n1", "device"): 50.0, ("n1", "vfs"): 20.0}
+    assert dominant([first, second]) == Place("n1", "device", 0.55)
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Truth]]:
+    """A folder with one complete run on one server and one on two."""
+    folder = tmp_path_factory.mktemp("series")
+    truths = {}
+    for size in (1, 2):
+        nodes = tuple(f"node{i + 1}" for i in range(size))
+        truth = write_run(folder / "made", nodes=nodes, seed=size)
+        truth.store.append_event("regions_placed", t_unix_ns=T0, table="t", regions={"node1": 3})
+        parent = folder / f"servers-{size}"
+        parent.mkdir()
+        store = RunStore(truth.store.path.rename(parent / truth.store.run_id))
+        finish(store.path)
+        (store.path / schema.REPORT).write_text("x")
+        store.record_files()
+        store.update_manifest(status="complete")
+        truths[size] = Truth(store, truth.operations, truth.io)
+    return folder, truths
+
+
+def test_runs_are_read_with_their_size_and_their_io_time(series: tuple[Path, dict[int, Truth]]) -> None:
+    """I/O time per node and layer against a sum over the rows that were put in."""
+    folder, truths = series
+    found = read_runs(folder)
+    assert sorted({one.servers for one in found}) == [1, 2]
+    for size, truth in truths.items():
+        assert is_complete(truth.store)
+        spans = [event for event in truth.store.events() if event["event"].startswith("phase_")]
+        for one in (one for one in found if one.servers == size):
+            start, end = (event["t_unix_ns"] for event in spans if event["phase"] == one.phase)
+            expected: dict[tuple[str, str], float] = defaultdict(float)
+            for row in truth.io:
+                if start <= row["t_unix_ns"] < end:
+                    for layer in schema.LAYERS:
+                        expected[row["node"], layer] += row[f"{layer}_ns"] or 0
+            # Means in io.csv have one decimal.
+            assert dict(one.io_time_ns) == pytest.approx({k: v for k, v in expected.items() if v}, rel=1e-4)
+            operations = sum(row["phase"] == one.phase for row in truth.operations)
+            assert one.throughput_ops_per_s is not None and one.runtime_s is not None
+            assert one.throughput_ops_per_s * one.runtime_s == pytest.approx(operations, rel=1e-4)
+
+
+def test_a_run_that_did_not_end_is_not_counted(series: tuple[Path, dict[int, Truth]]) -> None:
+    folder, truths = series
+    store = truths[2].store
+    manifest = store.manifest()
+    try:
+        store.update_manifest(status="partial")
+        assert {one.servers for one in read_runs(folder)} == {1}
+        files = {name: entry for name, entry in manifest["files"].items() if name != schema.REPORT}
+        store.write_manifest({**manifest, "files": files})
+        assert {one.servers for one in read_runs(folder)} == {1}
+    finally:
+        (store.path / "manifest.json").write_text(json.dumps(manifest))

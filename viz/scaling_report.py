@@ -1,0 +1,115 @@
+"""report.html of a scaling experiment: how it scales, and the node and layer that its I/O waits for."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from controller.results.intervals import Estimate
+from controller.results.scaling import Scaling, Step, is_complete
+from controller.results.schema import REPORT
+from controller.results.store import runs, write_atomically
+from controller.results.usl import Law
+from viz.figures import scaling
+from viz.figures.style import significant
+from viz.page import UNKNOWN, Cell, Section, figure_section, number, page, table
+
+
+def write_scaling_report(folder: Path, outcome: Scaling) -> Path:
+    """Draw a scaling experiment's folder and return the page's path."""
+    figures = (scaling.throughput, scaling.speedup, scaling.efficiency, scaling.run_time)
+    sections = [
+        Section("results", "Results", steps_table(outcome)),
+        Section("law", "Universal Scalability Law", law_table(outcome)),
+        *(figure_section(draw(outcome)) for draw in figures),
+        Section("runs", "Runs", run_list(folder)),
+    ]
+    path = folder / REPORT
+    sizes = sorted({step.servers for step in outcome.steps})
+    header = (
+        f"<header><h1>{escape(folder.parent.name)}: scaling</h1>"
+        f'<p class="run">{escape(folder.name)}</p>'
+        f"<p>Complete runs on {', '.join(map(str, sizes)) or 'no'} data servers.</p></header>"
+    )
+    write_atomically(path, page(f"{folder.parent.name} {folder.name}", header, sections))
+    return path
+
+
+def steps_table(outcome: Scaling) -> str:
+    """A row per phase and number of servers."""
+    if not outcome.steps:
+        return '<p class="absent">No run is complete yet.</p>'
+    head = [
+        Cell("phase"),
+        *(Cell(text, number=True) for text in ("servers", "runs", "throughput (ops/s)", "speed-up", "efficiency")),
+        Cell("run time (s)", number=True),
+        Cell("most I/O time in"),
+        Cell("share", number=True),
+        Cell("regions"),
+    ]
+    rows = [_step_cells(step, first=step is outcome.of_phase(step.phase)[0]) for step in outcome.steps]
+    note = (
+        "<p>Values with 95 % intervals over the runs. I/O time: sum over all requests of the time in a layer; the"
+        " largest part of all nodes and layers is named. Requests overlap, so it says where I/O waits, not how long"
+        " the clock ran.</p>"
+    )
+    return note + table(head, rows)
+
+
+def _step_cells(step: Step, *, first: bool) -> list[Cell]:
+    place, uneven = step.place, step.uneven_regions
+    return [
+        Cell(step.phase if first else ""),
+        number(step.servers),
+        number(step.runs),
+        *(interval(e) for e in (step.throughput_ops_per_s, step.speedup, step.efficiency, step.runtime_s)),
+        Cell(f"{place.node}: {place.layer}" if place else UNKNOWN),
+        Cell(f"{place.share:.0%}" if place else UNKNOWN, number=True),
+        Cell(UNKNOWN if uneven is None else "even" if uneven <= 1 else f"uneven: {uneven} more on one server"),
+    ]
+
+
+def interval(estimate: Estimate | None) -> Cell:
+    """A value and, where there is one, its interval."""
+    if estimate is None:
+        return number(None)
+    value = significant(estimate.value)
+    if estimate.low is None or estimate.high is None:
+        return Cell(value, number=True)
+    return Cell(f"{value} [{significant(estimate.low)}, {significant(estimate.high)}]", number=True)
+
+
+def law_table(outcome: Scaling) -> str:
+    """The fitted parameters of each phase, or why there are none."""
+    head = [
+        Cell("phase"),
+        Cell("lambda (ops/s)", number=True),
+        Cell("sigma: contention", number=True),
+        Cell("kappa: coherence", number=True),
+        Cell("peak (servers)", number=True),
+        Cell("remark"),
+    ]
+    rows = [[Cell(phase), *_law_cells(law)] for phase, law in outcome.laws.items()]
+    formula = "<p>X(n) = lambda n / (1 + sigma (n &minus; 1) + kappa n (n &minus; 1)), with 95 % intervals.</p>"
+    return formula + table(head, rows)
+
+
+def _law_cells(law: Law | str) -> list[Cell]:
+    if isinstance(law, str):
+        return [*(number(None) for _ in range(4)), Cell(law)]
+    parameters = (law.lambda_ops_per_s, law.sigma, law.kappa)
+    return [*map(interval, parameters), number(law.peak_servers), Cell(law.note)]
+
+
+def run_list(folder: Path) -> str:
+    """Every run that was begun, with a link to its own report."""
+    items = []
+    for store in sorted(runs(folder), key=lambda store: store.run_id):
+        place = store.path.relative_to(folder).as_posix()
+        manifest = store.manifest()
+        status = str(manifest.get("status", "failed"))
+        counted = "" if is_complete(store) else " (not counted)"
+        reasons = "; ".join(map(str, manifest.get("reasons", [])))
+        name = f'<a href="{place}/{REPORT}">{place}</a>' if (store.path / REPORT).is_file() else place
+        items.append(f"<li>{name}: {escape(status)}{counted}{escape(': ' + reasons if reasons else '')}</li>")
+    return f"<ul>{''.join(items)}</ul>"

@@ -1,0 +1,85 @@
+"""The report of a scaling experiment. Its numbers are SYNTHETIC: made up, not measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from controller.results.scaling import PhaseMeasurement, Scaling, analyse
+from controller.results.store import RunStore
+from controller.results.usl import Law
+from viz.figures import scaling
+from viz.scaling_report import write_scaling_report
+
+FIGURES = (scaling.throughput, scaling.speedup, scaling.efficiency, scaling.run_time)
+
+
+def series(repeats: int, *, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Scaling:
+    random = np.random.default_rng(2)
+    ones = []
+    for phase, rate in (("read-run", 900.0), ("write-run", 400.0)):
+        for n in sizes:
+            for i in range(repeats):
+                value = rate * n / (1 + 0.1 * (n - 1) + 0.01 * n * (n - 1)) * random.normal(1, 0.01)
+                io = {("node1", "device"): 3e6, ("node1", "block"): 1e6} if phase == "write-run" else {}
+                ones.append(PhaseMeasurement(n, f"{n}-{i}", phase, value, 5000 / value, io, {"node1": 4, "node2": 1}))
+    return analyse(ones)
+
+
+def test_every_phase_has_a_panel_with_its_values_and_the_law() -> None:
+    outcome = series(3)
+    plot = scaling.throughput(outcome).plot
+    assert plot is not None
+    assert [note.text for note in plot.layout.annotations] == ["read-run", "write-run"]
+    points = [trace for trace in plot.data if trace.mode == "markers"]
+    for phase, trace in zip(("read-run", "write-run"), points, strict=True):
+        found = [step.throughput_ops_per_s for step in outcome.of_phase(phase)]
+        assert list(trace.y) == [estimate.value for estimate in found if estimate]
+        highs = [estimate.high - estimate.value for estimate in found if estimate and estimate.high]
+        assert list(trace.error_y.array) == pytest.approx(highs)
+        law = outcome.laws[phase]
+        assert isinstance(law, Law)
+    curves = [trace for trace in plot.data if trace.mode == "lines"]
+    assert len(curves) == 2 and sum(bool(trace.showlegend) for trace in curves) == 1
+
+
+def test_every_axis_has_a_title_with_its_unit() -> None:
+    for draw in FIGURES:
+        plot = draw(series(2)).plot
+        assert plot is not None
+        titles = [axis.title.text for axes in (plot.select_xaxes(), plot.select_yaxes()) for axis in axes]
+        assert all("(" in title for title in titles), titles
+
+
+def test_a_wide_interval_does_not_hide_the_values() -> None:
+    ones = [PhaseMeasurement(n, f"{n}{i}", "w", 100.0 * n * (1 + i), 1.0) for n in (1, 2) for i in range(2)]
+    plot = scaling.throughput(analyse(ones)).plot
+    assert plot is not None
+    (axis,) = plot.select_yaxes()
+    assert axis.range[0] == 0 and 300 <= axis.range[1] <= 700
+
+
+@pytest.mark.parametrize("repeats", [0, 1])
+def test_what_is_not_there_is_not_drawn(repeats: int) -> None:
+    outcome = series(repeats, sizes=(1, 2))
+    for draw in FIGURES:
+        figure = draw(outcome)
+        assert (figure.plot is None) == (repeats == 0)
+        for trace in figure.plot.data if figure.plot else ():
+            assert trace.mode == "lines" or set(trace.error_y.array) == {None}
+
+
+def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) -> None:
+    store = RunStore.create(tmp_path, "servers-2")
+    store.write_manifest({"status": "partial", "reasons": ["cut <short>"]})
+    text = write_scaling_report(tmp_path, series(3)).read_text()
+    for words in (
+        'node1: device</td><td class="number">75%',
+        "uneven: 3 more on one server",
+        f"servers-2/{store.run_id}: partial (not counted): cut &lt;short&gt;",
+        "sigma: contention",
+    ):
+        assert words in text
+    assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
