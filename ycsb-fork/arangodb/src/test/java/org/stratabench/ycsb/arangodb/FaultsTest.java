@@ -73,7 +73,8 @@ class FaultsTest {
     ClientRun load = client("load", "arangodb.loadBalancing=ROUND_ROBIN", "arangodb.protocol=" + protocol);
     assertEquals(ExitCode.OK, load.code(), load.err());
     int[] before = requests();
-    assertEquals(ExitCode.OK, client("run", "arangodb.loadBalancing=ROUND_ROBIN", "arangodb.protocol=" + protocol, "threadcount=3").code());
+    // one thread: the driver (7.26) counts its turns without synchronisation, and threads that race take some twice
+    assertEquals(ExitCode.OK, client("run", "arangodb.loadBalancing=ROUND_ROBIN", "arangodb.protocol=" + protocol).code());
     int[] after = requests();
     for (int i = 0; i < 3; i++) {
       assertEquals(100, after[i] - before[i], 10, "coordinator " + i);
