@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 MVN ?= mvn
 JAVA_SOURCES := $(shell find ycsb-fork -name target -prune -o \( -name '*.java' -o -name 'pom.xml' -o -path '*/src/main/resources/*' \) -print 2>/dev/null)
 
-.PHONY: help demo test test-guests test-hosts test-bench testbed testbed-down setup setup-dev system proto lint lock clean
+.PHONY: help demo test test-guests test-hosts test-bench test-scaling testbed testbed-down setup setup-dev system proto lint lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ test-hosts: setup-dev  ## clusters deployed over ssh on test hosts of this machi
 
 test-bench: setup-dev  ## the tracer's bench: attached and detached under load (root, quiet machine)
 	@$(BIN)/python -m pytest -m bench tracer/bench
+
+test-scaling: setup-dev  ## a cluster that grows, and a controller killed on the way
+	@$(BIN)/python -m pytest -m scaling controller/tests/e2e
 
 testbed:         ## six test hosts on this machine (root)
 	@ansible/testbed/testbed up 6

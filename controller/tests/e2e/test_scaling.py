@@ -16,7 +16,7 @@ import pytest
 
 from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, wait_for
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.scaling]
 
 SCALING = Path(__file__).with_name("scaling.yaml")
 # Away from the other tests' clusters.
