@@ -1,4 +1,4 @@
-"""Operation logs (`ops.bin`): fixed-size binary records of single operations -> one Arrow table.
+"""Operation logs (`ops.bin`): binary records of single operations, in one or two slots each -> one Arrow table.
 
 The layout is in docs/interfaces.md. Records are one numpy array; no operation becomes a Python object.
 """
@@ -20,7 +20,8 @@ from controller.results.clock import NodeClock
 from controller.results.schema import OPERATION_LOG
 
 MAGIC = b"STRATAOP"
-VERSION = 1
+VERSION = 2
+SLOT_BYTES = 16
 RECORD = np.dtype(
     [
         ("start_mono_ns", "<i8"),
@@ -32,6 +33,9 @@ RECORD = np.dtype(
         ("status", "u1"),
     ]
 )
+_LOW_48 = np.uint64((1 << 48) - 1)
+_CONTINUED = np.uint64((1 << 24) - 1)
+_CONTINUATION = np.uint64(0xFF)
 _FIXED = struct.Struct("<8sII")
 _ARROW_TYPES = {"double": pa.float64(), "int64": pa.int64(), "string": pa.string()}
 ARROW_SCHEMA = pa.schema([(column.name, _ARROW_TYPES[column.kind]) for column in OPERATION_LOG.columns])
@@ -39,7 +43,7 @@ ARROW_SCHEMA = pa.schema([(column.name, _ARROW_TYPES[column.kind]) for column in
 
 @dataclass(frozen=True)
 class OperationLog:
-    """Header and records of one file. A last record that was cut off is not part of `records`."""
+    """Header and records (of type RECORD) of one file. A last record that was cut off is not part of `records`."""
 
     header: dict[str, Any]
     records: NDArray[Any]
@@ -56,10 +60,35 @@ def read_operation_log(path: Path) -> OperationLog:
             content = file.read()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    count = len(content) // RECORD.itemsize
-    log = OperationLog(header, np.frombuffer(content, RECORD, count=count), path)
+    slots = np.frombuffer(content, "<u8", count=len(content) // SLOT_BYTES * 2).reshape(-1, 2)
+    log = OperationLog(header, _records(path, slots, header["anchor_mono_ns"]), path)
     _check_codes(log)
     return log
+
+
+def _records(path: Path, slots: NDArray[np.uint64], anchor_mono_ns: int) -> NDArray[Any]:
+    """Puts the two slots of long records together."""
+    second = (slots[:, 1] & _CONTINUATION) == _CONTINUATION
+    continued = ((slots[:, 1] >> np.uint64(8)) & _CONTINUED == _CONTINUED) & ~second
+    if len(slots) and continued[-1]:  # cut off behind its first slot
+        slots, second, continued = slots[:-1], second[:-1], continued[:-1]
+    if len(slots) and (second[0] or not np.array_equal(continued[:-1], second[1:])):
+        raise DataError(f"{path} is damaged: a record's second slot is missing, or belongs to none")
+    first, rest = slots[~second], slots[second]
+    long = continued[~second]
+    records = np.empty(len(first), RECORD)
+    since_anchor, latency = first[:, 0] & _LOW_48, (first[:, 1] >> np.uint64(8)) & _CONTINUED
+    since_anchor[long] |= rest[:, 0] & ~_LOW_48
+    latency[long] = rest[:, 0] & _LOW_48
+    records["start_mono_ns"] = since_anchor.view(np.int64) + anchor_mono_ns
+    records["latency_ns"] = latency
+    records["intended_delay_ns"] = -1
+    records["intended_delay_ns"][long] = rest[:, 1].view(np.int64) >> 8
+    records["key_hash"] = first[:, 1] >> np.uint64(32)
+    records["thread"] = first[:, 0] >> np.uint64(48)
+    records["op"] = first[:, 1] & np.uint64(15)
+    records["status"] = (first[:, 1] >> np.uint64(4)) & np.uint64(15)
+    return records
 
 
 def operation_table(log: OperationLog, *, client: str, phase: str, clock: NodeClock, start_unix_ns: int) -> pa.Table:
@@ -118,8 +147,8 @@ def _check_header(path: Path, text: bytes, header_bytes: int) -> dict[str, Any]:
         or any(abs(header[name]) >= 1 << 62 for name in ("anchor_unix_ns", "anchor_mono_ns"))
     ):
         raise DataError(f"{path} is damaged: a member of its header has the wrong type")
-    if record_bytes != RECORD.itemsize:
-        raise DataError(f"{path} has records of {record_bytes!r} bytes, version {VERSION} has {RECORD.itemsize}")
+    if record_bytes != SLOT_BYTES:
+        raise DataError(f"{path} has records of {record_bytes!r} bytes, version {VERSION} has {SLOT_BYTES}")
     return dict(header)
 
 
@@ -128,5 +157,5 @@ def _check_codes(log: OperationLog) -> None:
     for field, names in (("op", "operations"), ("status", "statuses")):
         if len(records) and int(records[field].max()) >= len(log.header[names]):
             raise DataError(f"{log.path} is damaged: a record's {field} code is not among its {names}")
-    if (records["latency_ns"] < 0).any() or (records["intended_delay_ns"] < -1).any():
-        raise DataError(f"{log.path} is damaged: a record has a negative latency")
+    if (records["intended_delay_ns"] < -1).any():
+        raise DataError(f"{log.path} is damaged: a record began before it was due")

@@ -272,7 +272,7 @@ def _write_client(
 def write_ops_bin(path: Path, rows: list[dict[str, Any]], operations: list[str], offset_ns: int = 0) -> None:
     """The operation log as docs/interfaces.md lays it out; monotonic time 0 is the run's start."""
     header = {
-        "record_bytes": 32,
+        "record_bytes": 16,
         "anchor_unix_ns": T0 + offset_ns + 5 * SECOND,
         "anchor_mono_ns": 5 * SECOND,
         "shard": 0,
@@ -284,19 +284,24 @@ def write_ops_bin(path: Path, rows: list[dict[str, Any]], operations: list[str],
     text = json.dumps(header).encode()
     length = (16 + len(text) + 63) // 64 * 64
     records = b"".join(
-        struct.pack(
-            "<qqqIHBB",
-            row["start"] - T0,
-            row["latency_ns"],
-            row["delay_ns"],
-            row["key_hash"],
-            row["thread"],
-            operations.index(row["op"]),
-            STATUSES.index(row["status"]),
+        operation_record(
+            row, row["start"] - T0 - 5 * SECOND, operations.index(row["op"]), STATUSES.index(row["status"])
         )
         for row in rows
     )
-    path.write_bytes(b"STRATAOP" + struct.pack("<II", 1, length) + text.ljust(length - 16) + records)
+    path.write_bytes(b"STRATAOP" + struct.pack("<II", 2, length) + text.ljust(length - 16) + records)
+
+
+def operation_record(row: dict[str, Any], since_anchor_ns: int, operation: int, status: int) -> bytes:
+    """One or two slots of 16 bytes."""
+    start = since_anchor_ns.to_bytes(8, "little", signed=True)
+    latency, delay = int(row["latency_ns"]), int(row["delay_ns"])
+    thread, key_hash = struct.pack("<H", row["thread"]), struct.pack("<I", row["key_hash"])
+    codes = bytes([status << 4 | operation])
+    if latency < 0xFFFFFF and delay < 0 and start[6:] == b"\0\0":
+        return start[:6] + thread + codes + latency.to_bytes(3, "little") + key_hash
+    second = latency.to_bytes(6, "little") + start[6:] + b"\xff" + delay.to_bytes(7, "little", signed=True)
+    return start[:6] + thread + codes + b"\xff\xff\xff" + key_hash + second
 
 
 def write_hdr(

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from controller.errors import DataError
 from controller.results.clock import UNREAD, NodeClock
 from controller.results.oplog import operation_table, read_operation_log
-from controller.tests.synthetic_run import T0, write_ops_bin
+from controller.tests.synthetic_run import SECOND, T0, operation_record, write_ops_bin
 
 OPERATIONS = ["READ", "UPDATE"]
 rows_strategy = st.lists(
     st.fixed_dictionaries(
         {
-            "start": st.integers(T0, T0 + 10**13),
-            "latency_ns": st.integers(0, 10**12),
-            "delay_ns": st.integers(-1, 10**9),
+            "start": st.integers(T0, T0 + 10**16),
+            "latency_ns": st.integers(0, 10**14) | st.integers(0, 10**8),
+            "delay_ns": st.just(-1) | st.integers(-1, 10**9),
             "key_hash": st.integers(0, (1 << 32) - 1),
             "thread": st.integers(0, (1 << 16) - 1),
             "op": st.sampled_from(OPERATIONS),
@@ -71,7 +71,8 @@ def test_a_file_cut_anywhere_is_whole_records_or_a_data_error(
         with pytest.raises(DataError, match=r"ops\.bin"):
             table(path)
     else:
-        assert len(table(path)) == min((cut - header) // 32, len(rows))
+        ends = header + np.cumsum([len(operation_record(row, row["start"] - T0 - 5 * SECOND, 0, 0)) for row in rows])
+        assert len(table(path)) == int((ends <= cut).sum())
 
 
 @anything
@@ -99,19 +100,32 @@ def test_any_bytes_after_the_magic_are_refused_in_order(tmp_path: Path, content:
         table(path)
 
 
+SLOT = bytes(8) + b"\x01" + b"\x01\0\0" + bytes(4)  # of the one record below
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         (b"STRATAOP", b"STRATAIO", "no operation log"),
-        (b"STRATAOP\x01", b"STRATAOP\x02", "version 2"),
-        (b'"record_bytes": 32', b'"record_bytes": 40', "records of 40 bytes"),
+        (b"STRATAOP\x02", b"STRATAOP\x01", "version 1"),
+        (b'"record_bytes": 16', b'"record_bytes": 32', "records of 32 bytes"),
         (b'"READ", "UPDATE"', b'"READ"          ', "op code"),
         (b'"OK", "NOT_FOUND"', b'1234, "NOT_FOUND"', "wrong type"),
+        (SLOT, SLOT + SLOT.replace(b"\x01", b"\xff", 1), "second slot"),
+        (SLOT, SLOT[:9] + b"\xff\xff\xff" + SLOT[12:] + SLOT, "second slot"),
     ],
 )
 def test_the_error_says_what_is_wrong(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:
     path = tmp_path / "ops.bin"
-    row = {"start": T0, "latency_ns": 1, "delay_ns": -1, "key_hash": 0, "thread": 0, "op": "UPDATE", "status": "OK"}
+    row = {
+        "start": T0 + 5 * SECOND,
+        "latency_ns": 1,
+        "delay_ns": -1,
+        "key_hash": 0,
+        "thread": 0,
+        "op": "UPDATE",
+        "status": "OK",
+    }
     write_ops_bin(path, [row], OPERATIONS)
     content = path.read_bytes()
     assert old in content

@@ -34,19 +34,37 @@ public record OperationLogFile(JsonObject header, List<Row> rows) {
     ByteBuffer bytes = ByteBuffer.wrap(all).order(ByteOrder.LITTLE_ENDIAN);
     String magic = new String(all, 0, 8, StandardCharsets.US_ASCII);
     int length = bytes.getInt(12);
-    if (!magic.equals("STRATAOP") || bytes.getInt(8) != 1 || length % 64 != 0) {
+    if (!magic.equals("STRATAOP") || bytes.getInt(8) != 2 || length % 64 != 0) {
       throw new IllegalStateException("not an operation log");
     }
     JsonObject header = JsonParser.parseString(new String(all, 16, length - 16, StandardCharsets.UTF_8)).getAsJsonObject();
     int size = header.get("record_bytes").getAsInt();
+    long anchor = header.get("anchor_mono_ns").getAsLong();
     List<Row> rows = new ArrayList<>();
     for (int at = length; at + size <= all.length; at += size) {
-      rows.add(new Row(bytes.getLong(at), bytes.getLong(at + 8), bytes.getLong(at + 16), bytes.getInt(at + 24),
-          Short.toUnsignedInt(bytes.getShort(at + 28)),
-          header.getAsJsonArray("operations").get(bytes.get(at + 30)).getAsString(),
-          header.getAsJsonArray("statuses").get(bytes.get(at + 31)).getAsString()));
+      long start = low48(bytes, at);
+      int client = Short.toUnsignedInt(bytes.getShort(at + 6));
+      int codes = Byte.toUnsignedInt(bytes.get(at + 8));
+      long latency = bytes.getInt(at + 8) >>> 8;
+      int hash = bytes.getInt(at + 12);
+      long delay = -1;
+      if (latency == 0xFFFFFF) {
+        at += size;
+        if (bytes.get(at + 8) != (byte) 0xFF) {
+          throw new IllegalStateException("a record without its second slot");
+        }
+        latency = low48(bytes, at);
+        start |= (long) bytes.getShort(at + 6) << 48;
+        delay = bytes.getLong(at + 8) >> 8;
+      }
+      rows.add(new Row(start + anchor, latency, delay, hash, client, header.getAsJsonArray("operations").get(codes & 15).getAsString(),
+          header.getAsJsonArray("statuses").get(codes >> 4).getAsString()));
     }
     return new OperationLogFile(header, rows);
+  }
+
+  private static long low48(ByteBuffer bytes, int at) {
+    return bytes.getLong(at) << 16 >>> 16;
   }
 
   /** Records of one operation. */

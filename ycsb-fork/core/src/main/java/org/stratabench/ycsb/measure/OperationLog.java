@@ -23,16 +23,23 @@ import org.stratabench.ycsb.workload.Outcome;
 import org.stratabench.ycsb.workload.Shard;
 
 /**
- * The file {@code ops.bin}: a header and one 32-byte record for each measured operation, in no particular order.
+ * The file {@code ops.bin}: a header and one record for each measured operation, in no particular order.
+ *
+ * <p>A record takes one slot of 16 bytes, and a second one only where it does not fit: bytes are what the log costs, in the kernel and in the caches.
  *
  * <p>One thread writes for all: a client thread waits neither for the disk (unless that is slower than the operations) nor for another client
  * thread, and one that is interrupted in a database call that hangs does not close the channel with it.
  */
 public final class OperationLog implements Closeable {
-  private static final int RECORD_BYTES = 32;
-  private static final int RECORD_WORDS = RECORD_BYTES / Long.BYTES;
+  private static final int SLOT_BYTES = 16;
+  private static final int SLOT_WORDS = SLOT_BYTES / Long.BYTES;
   private static final int BUFFER_BYTES = 64 * 1024;
-  private static final int VERSION = 1;
+  private static final int VERSION = 2;
+  private static final long LOW_48 = (1L << 48) - 1;
+  // in the place of a latency: it is in the second slot
+  private static final long CONTINUED = (1L << 24) - 1;
+  // in the place of operation and outcome: this is a second slot
+  private static final long CONTINUATION = 0xFF;
   private static final int PREAMBLE_BYTES = 16;
   private static final int HEADER_UNIT = 64;
 
@@ -40,6 +47,7 @@ public final class OperationLog implements Closeable {
   private final ExecutorService writing = Executors.newSingleThreadExecutor(OperationLog::daemon);
   // of the writing thread: behind a part of a record nothing may follow
   private IOException failure;
+  private long anchorMonoNs;
 
   /** Creates the file, so that a folder that cannot be written is noticed before the run. */
   public OperationLog(Path file) throws IOException {
@@ -49,7 +57,8 @@ public final class OperationLog implements Closeable {
   /** Writes the header; to be called once, before any record. */
   public void writeHeader(Clock clock, Shard shard, int threads) throws IOException {
     Map<String, Object> header = new LinkedHashMap<>();
-    header.put("record_bytes", RECORD_BYTES);
+    anchorMonoNs = clock.anchorMonoNs();
+    header.put("record_bytes", SLOT_BYTES);
     header.put("anchor_unix_ns", clock.anchorUnixNs());
     header.put("anchor_mono_ns", clock.anchorMonoNs());
     header.put("shard", shard.index());
@@ -103,7 +112,7 @@ public final class OperationLog implements Closeable {
      * Adds one operation.
      *
      * @param startNs monotonic clock at the real start
-     * @param latencyNs from there to the answer
+     * @param latencyNs from there to the answer, less than 78 hours (48 bits)
      * @param delayNs real start minus scheduled start, -1 without a schedule
      * @param keyHash the key's, see {@link org.stratabench.ycsb.workload.Key#hash}
      * @param client number of the logical client, below 65536
@@ -112,13 +121,18 @@ public final class OperationLog implements Closeable {
     public void add(long startNs, long latencyNs, long delayNs, int keyHash, int client, OperationType type, Outcome outcome)
         throws IOException {
       LongBuffer words = filling.words;
-      words.put(used, startNs);
-      words.put(used + 1, latencyNs);
-      words.put(used + 2, delayNs);
-      // one word for the four last members of the record
-      words.put(used + 3, (keyHash & 0xFFFF_FFFFL) | (client & 0xFFFFL) << 32 | (long) type.ordinal() << 48 | (long) outcome.ordinal() << 56);
-      used += RECORD_WORDS;
-      if (used == words.capacity()) {
+      long sinceAnchorNs = startNs - anchorMonoNs;
+      boolean continued = latencyNs >= CONTINUED || delayNs >= 0 || sinceAnchorNs >>> 48 != 0;
+      words.put(used, sinceAnchorNs & LOW_48 | (long) client << 48);
+      words.put(used + 1, (long) keyHash << 32 | (continued ? CONTINUED : latencyNs) << 8 | (long) outcome.ordinal() << 4 | type.ordinal());
+      used += SLOT_WORDS;
+      if (continued) {
+        words.put(used, latencyNs & LOW_48 | sinceAnchorNs >>> 48 << 48);
+        words.put(used + 1, delayNs << 8 | CONTINUATION);
+        used += SLOT_WORDS;
+      }
+      // both slots of a record stand in one buffer: another thread's may come behind it
+      if (used > words.capacity() - 2 * SLOT_WORDS) {
         handOver();
       }
     }

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -29,20 +30,35 @@ class OperationLogTest {
   @Test
   void everyFieldComesBack() throws IOException {
     Path file = folder.resolve("ops.bin");
+    long day = 86_400_000_000_000L;
+    // short and long, with and without a schedule, on both sides of what one slot holds
+    List<OperationLogFile.Row> rows = List.of(
+        new OperationLogFile.Row(1_500, 77, -1, 0xDEADBEEF, 39_999, "SCAN", "NOT_FOUND"),
+        new OperationLogFile.Row(Long.MAX_VALUE, 0, 12, 1, 65_535, "READ-MODIFY-WRITE", "FAILED"),
+        new OperationLogFile.Row(1_000, (1 << 24) - 2, -1, 0, 0, "READ", "OK"),
+        new OperationLogFile.Row(1_000, (1 << 24) - 1, -1, -1, 0, "READ", "OK"),
+        new OperationLogFile.Row(1_000 + (1L << 48) - 1, 5, -1, 7, 1, "TRAVERSAL", "FAILED"),
+        new OperationLogFile.Row(1_000 + (1L << 48), 5, -1, 7, 1, "TRAVERSAL", "FAILED"),
+        new OperationLogFile.Row(400 * day, 3 * day, 2 * day, 7, 1, "UPDATE", "OK"),
+        new OperationLogFile.Row(2_000, 6, 0, 7, 1, "UPDATE", "OK"));
     try (OperationLog log = new OperationLog(file)) {
       log.writeHeader(new Clock(5_000, 1_000), new Shard(1, 3), 40_000);
       OperationLog.Writer writer = log.new Writer();
-      writer.add(1_500, 77, -1, 0xDEADBEEF, 39_999, OperationType.SCAN, Outcome.NOT_FOUND);
-      writer.add(Long.MAX_VALUE, 0, 12, 1, 39_999, OperationType.READ_MODIFY_WRITE, Outcome.FAILED);
+      for (OperationLogFile.Row row : rows) {
+        writer.add(row.startNs(), row.latencyNs(), row.delayNs(), row.keyHash(), row.thread(), type(row.operation()), Outcome.valueOf(row.status()));
+      }
       writer.flush();
     }
     OperationLogFile read = OperationLogFile.read(file);
-    assertEquals(new OperationLogFile.Row(1_500, 77, -1, 0xDEADBEEF, 39_999, "SCAN", "NOT_FOUND"), read.rows().get(0));
-    assertEquals(new OperationLogFile.Row(Long.MAX_VALUE, 0, 12, 1, 39_999, "READ-MODIFY-WRITE", "FAILED"), read.rows().get(1));
+    assertEquals(rows, read.rows());
     assertEquals(5_500, read.toUnix(1_500));
     assertEquals(1, read.header().get("shard").getAsInt());
     assertEquals(3, read.header().get("shards").getAsInt());
     assertEquals(40_000, read.header().get("threads").getAsInt());
+  }
+
+  private static OperationType type(String label) {
+    return Arrays.stream(OperationType.values()).filter(type -> type.label().equals(label)).findAny().orElseThrow();
   }
 
   @Test
@@ -51,7 +67,7 @@ class OperationLogTest {
     try (OperationLog log = new OperationLog(FULL_DEVICE)) {
       OperationLog.Writer writer = log.new Writer();
       assertThrows(IOException.class, () -> {
-        for (int i = 0; i < 5_000; i++) {
+        for (int i = 0; i < 20_000; i++) {
           writer.add(i, 1, -1, 0, 0, OperationType.READ, Outcome.OK);
         }
       });
@@ -87,7 +103,8 @@ class OperationLogTest {
           try {
             OperationLog.Writer writer = log.new Writer();
             for (int i = 0; i < perThread; i++) {
-              writer.add(i, 1, -1, i, client, OperationType.READ, Outcome.OK);
+              // some take two slots
+              writer.add(i, 1, i % 7 == client ? 5 : -1, i, client, OperationType.READ, Outcome.OK);
             }
             writer.flush();
           } catch (IOException e) {
