@@ -45,7 +45,7 @@ def _node(
     in_flight: pd.DataFrame,
     components: pd.DataFrame,
 ) -> Figure:
-    plot = make_subplots(rows=_ROWS, cols=_COLUMNS, shared_xaxes=True, horizontal_spacing=0.09, vertical_spacing=0.06)
+    plot = make_subplots(rows=_ROWS, cols=_COLUMNS, shared_xaxes=True, horizontal_spacing=0.1, vertical_spacing=0.06)
     mine = every.loc[node]
     for mode, colour in MODE_COLOURS.items():
         _add(run, plot, (1, 1), mine[f"io_{mode}s"], f"{mode}s", colour)
@@ -68,7 +68,7 @@ def _node(
         "In flight: mean number of requests between file system and completion. "
         "Components: bytes, by the rules of tracer/components.rules."
     )
-    return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline))
+    return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline, long_legend=True))
 
 
 def _scales(

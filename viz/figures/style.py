@@ -56,17 +56,22 @@ def operation_colour(op: str) -> str:
     return OPERATION_COLOURS.get(op, BLACK)
 
 
-def finish(plot: go.Figure, height_px: int, timeline: Timeline | None = None) -> go.Figure:
-    """Apply the common layout; with a timeline, shade and label its phases."""
+def finish(
+    plot: go.Figure, height_px: int, timeline: Timeline | None = None, *, long_legend: bool = False
+) -> go.Figure:
+    """Apply the common layout; with a timeline, shade and label its phases. A long legend stands below the buttons."""
     rows = _label_phases(plot, timeline) if timeline is not None else 0
+    buttons_px = 26 if long_legend else 0
+    whole_px = height_px + rows * _ROW_PX + buttons_px
     plot.update_layout(
         template="plotly_white",
-        height=height_px + rows * _ROW_PX,
-        margin={"l": 76, "r": 24, "t": 44 + rows * _ROW_PX, "b": 52},
+        height=whole_px,
+        margin={"l": 76, "r": 24, "t": 44 + rows * _ROW_PX + buttons_px, "b": 52},
         font={"family": FONT, "size": 13, "color": "#222"},
         hovermode="x unified" if timeline is not None else "closest",
         hoverlabel={"font": {"size": 12}},
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"},
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "yanchor": "top"}
+        | {"y": 1 - buttons_px / whole_px},
     )
     plot.update_xaxes(showline=True, linecolor="#999", gridcolor="#eee", zeroline=False)
     plot.update_yaxes(showline=True, linecolor="#999", gridcolor="#e4e4e4", zeroline=False)

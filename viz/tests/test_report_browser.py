@@ -35,14 +35,14 @@ function drawn(plot) {
   return series.filter(s => [...s.querySelectorAll('path.js-line')].some(visible)).length + bars.filter(visible).length;
 }
 function overlapping(plot) {
-  const boxes = [...plot.querySelectorAll('.annotation, .legend')].map(item => item.getBoundingClientRect());
+  const boxes = [...plot.querySelectorAll('.annotation, .legend, .modebar-container .modebar')].map(item => item.getBoundingClientRect());
   return boxes.some((a, i) => boxes.slice(i + 1).some(b =>
     a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1));
 }
 </script>"""
 
 
-def seen_by_the_browser(page: Path, folder: Path) -> dict[str, list[str]]:
+def seen_by_the_browser(page: Path, folder: Path, width_px: int = 1400) -> dict[str, list[str]]:
     watched = folder / "watched.html"
     watched.write_text(page.read_text().replace("<head>", "<head>" + WATCH, 1))
     assert CHROMIUM is not None
@@ -57,7 +57,7 @@ def seen_by_the_browser(page: Path, folder: Path) -> dict[str, list[str]]:
         "--disable-component-update",
         "--disable-sync",
         f"--user-data-dir={folder / 'profile'}",
-        "--window-size=1400,2000",
+        f"--window-size={width_px},2000",
         "--virtual-time-budget=8000",
         "--dump-dom",
         watched.as_uri(),
@@ -84,6 +84,12 @@ def test_every_figure_draws_without_an_error(complete_run: RunStore, tmp_path: P
         "plot-layers": 30,
         "plot-workloads": 4,
     }
+
+
+def test_the_page_of_every_node_draws_without_an_error(complete_run: RunStore, tmp_path: Path) -> None:
+    seen = seen_by_the_browser(write_report(complete_run.path).with_name("nodes.html"), tmp_path, width_px=1280)
+    assert seen["problems"] == [] and seen["fetched"] == [] and seen["over"] == []
+    assert len(seen["lines"]) == 3
 
 
 def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) -> None:
