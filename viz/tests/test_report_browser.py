@@ -35,7 +35,8 @@ function drawn(plot) {
   return series.filter(s => [...s.querySelectorAll('path.js-line')].some(visible)).length + bars.filter(visible).length;
 }
 function overlapping(plot) {
-  const boxes = [...plot.querySelectorAll('.annotation, .legend, .modebar-container .modebar')].map(item => item.getBoundingClientRect());
+  const items = plot.querySelectorAll('.annotation, .legend, .modebar-container .modebar');
+  const boxes = [...items].map(item => item.getBoundingClientRect());
   return boxes.some((a, i) => boxes.slice(i + 1).some(b =>
     a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1));
 }
