@@ -22,6 +22,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from tracer.components import DEFAULT_RULES, MODES, ORIGINS, Components, RulesError, read_rules
+from tracer.returns import Returns
 from tracer.tracefile import (
     DURATION_EMPTY,
     DURATIONS,
@@ -33,6 +34,7 @@ from tracer.tracefile import (
     TraceFileError,
     read_blocks,
     read_header,
+    read_returns,
 )
 
 EXIT_USAGE = 2
@@ -61,6 +63,7 @@ IO_COLUMNS: dict[str, pa.DataType] = {
     "block_ns": pa.int64(),
     "driver_ns": pa.int64(),
     "device_ns": pa.int64(),
+    "return_ns": pa.int64(),
     "origin": TEXT,
     "pid": pa.int64(),
     "comm": TEXT,
@@ -105,6 +108,7 @@ class Decoder:
         self._shift = self.header.anchor_unix_ns - self.header.anchor_mono_ns + offset_ns
         self._start = self.header.started_unix_ns + offset_ns if start_unix_ns is None else start_unix_ns
         self._components = Components(read_rules(rules))
+        self._returns = Returns(read_returns(path, self.header))
         self._arrays: dict[str, pa.Array] = {}
 
     def batch(self, block: Slots, definitions: Definitions) -> pa.RecordBatch:
@@ -118,6 +122,7 @@ class Decoder:
             self._check_defined(name, numbers, column)
         t_unix_ns = block["start_ns"] + self._shift
         durations, total, seen = _durations(block)
+        return_ns, returned = self._returns.after(block, total)
         no_task, inode = task == 0, definitions.file_inode.values[file]
         meta = (block["flags"] & FLAG_META) != 0
         component = self._components.codes(definitions, block, meta)
@@ -132,6 +137,7 @@ class Decoder:
             "size_bytes": pa.array(block["size_bytes"].astype(np.int64)),
             "total_ns": pa.array(total, mask=~seen),
             **durations,
+            "return_ns": pa.array(return_ns, mask=~returned),
             "origin": self._texts("origin", _known(block["origin"], len(ORIGINS)), ORIGINS),
             "pid": pa.array(definitions.task_pid.values[task], mask=no_task),
             "comm": self._texts("comm", definitions.task_comm.values[task], definitions.comms.list),

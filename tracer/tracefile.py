@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 MAGIC = b"STRATAIO"
-VERSION = 2
+VERSION = 3
 PREAMBLE = struct.Struct("<8sII")
 HEADER_ALIGNMENT = 64
 BLOCK_SLOTS = 1 << 14
@@ -36,6 +36,25 @@ RECORD = np.dtype(
         ("requeues", "<u2"),
     ]
 )
+#: The slot of a system call that has returned: byte 53 is RETURN.
+RETURN_RECORD = np.dtype(
+    [
+        ("start_ns", "<i8"),
+        ("duration_ns", "<i8"),
+        ("waited_ns", "<i8"),
+        ("bytes", "<i8"),
+        ("bios", "<u4"),
+        ("requests", "<u4"),
+        ("task", "<u4"),
+        ("unused", "<u4"),
+        ("kind", "u1"),
+        ("unused_too", "u1", (4,)),
+        ("mode", "u1"),
+        ("padding", "u1", (10,)),
+    ]
+)
+RETURN = 16
+NOT_WAITED = -1
 #: Order of `low` and `high`.
 DURATIONS = ("vfs_ns", "block_ns", "driver_ns", "device_ns", "scheduler_ns")
 DURATION_EMPTY = (1 << 40) - 1
@@ -190,23 +209,43 @@ def _text(value: str) -> str:
 
 
 def read_blocks(path: Path, header: Header) -> Iterator[tuple[Slots, Definitions]]:
-    """Yields the records in blocks, each with the definitions known by its end; a last partial slot is ignored."""
+    """Yields the records of requests in blocks, each with the definitions known by its end."""
+    definitions = Definitions()
+    rest = b""
+    for slots in _blocks(path, header):
+        mode = np.ascontiguousarray(slots["mode"])
+        text = (mode >= FIRST_TEXT) & (mode <= LAST_TEXT)
+        if text.any():
+            *lines, rest = (rest + slots[text].tobytes()).split(b"\n")
+            _define(path, definitions, lines)
+        other = text | (mode == RETURN)
+        block = _chosen(slots, ~other) if other.any() else slots
+        if len(block):
+            yield block, definitions
+
+
+def read_returns(path: Path, header: Header) -> Iterator[Slots]:
+    """Yields the records of calls that have returned, of type RETURN_RECORD, in blocks."""
+    for block in _blocks(path, header):
+        chosen = block["mode"] == RETURN
+        if chosen.any():
+            yield _chosen(block, chosen).view(RETURN_RECORD)
+
+
+def _chosen(block: Slots, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Slots:
+    """The slots that are chosen. As plain numbers they are copied five times as fast as records."""
+    words = block.view("<u8").reshape(len(block), -1)
+    return words.take(np.flatnonzero(chosen), axis=0).view(block.dtype).reshape(-1)
+
+
+def _blocks(path: Path, header: Header) -> Iterator[Slots]:
+    """All slots; a last partial one is ignored."""
     count = max(0, path.stat().st_size - header.header_bytes) // RECORD.itemsize
     if count == 0:
         return
     slots = np.asarray(np.memmap(path, RECORD, "r", header.header_bytes, (count,)))
-    definitions = Definitions()
-    rest = b""
     for first in range(0, count, BLOCK_SLOTS):
-        block = slots[first : first + BLOCK_SLOTS]
-        mode = block["mode"]
-        text = (mode >= FIRST_TEXT) & (mode <= LAST_TEXT)
-        if text.any():
-            *lines, rest = (rest + block[text].tobytes()).split(b"\n")
-            _define(path, definitions, lines)
-            block = block[~text]
-        if len(block):
-            yield block, definitions
+        yield slots[first : first + BLOCK_SLOTS]
 
 
 def _define(path: Path, definitions: Definitions, lines: list[bytes]) -> None:

@@ -254,6 +254,10 @@ IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     "block_ns": ("ns", "in the block layer"),
     "driver_ns": ("ns", "in the device driver"),
     "device_ns": ("ns", "in the device"),
+    "return_ns": (
+        "ns",
+        "from the completion of a system call's last request to its return; only on that request, see tracer.md",
+    ),
     "origin": ("", "syscall, writeback, journal, io_uring or other"),
     "pid": ("", "process that caused the I/O"),
     "comm": ("", "its name"),

@@ -89,6 +89,7 @@ static __always_inline void flight_inherit(struct iotrace_flight *to, const stru
 	to->event.file = from->event.file;
 	to->event.origin = from->event.origin;
 	to->event.flags = from->event.flags;
+	to->event.wait = from->event.wait;
 }
 
 /* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */

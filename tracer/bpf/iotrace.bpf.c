@@ -3,7 +3,7 @@
  * Follows every request from the system call to its completion and hands one event to user space.
  *
  *   sys_enter ............ remember when the task entered a read, write or sync call (syscall.bpf.h)
- *   sys_exit ............. with --vfs: how long it took
+ *   sys_exit ............. with --vfs: how long it took, and an event when it had requests (return.bpf.h)
  *   writeback_dirty_folio  remember who dirtied a page of the file
  *   block_bio_queue ...... a bio enters the block layer: who, when, which file     -> flight of the bio
  *   block_split .......... the split-off part inherits its parent's flight
@@ -302,6 +302,8 @@ static __always_inline void record_or_exclude(struct request *rq, struct iotrace
 	} else if (counted) {
 		count(&of_device->excluded[why & 7]);
 	}
+	if (measures_vfs)
+		wait_note(flight, now, why == IOTRACE_EX_COUNT);
 }
 
 /*

@@ -110,12 +110,36 @@ struct iotrace_event {
 	__u16 requeues;
 	__u8 origin;  /* enum iotrace_origin */
 	__u8 tracing; /* enum iotrace_tracing */
-	__u8 mode;    /* enum iotrace_mode */
+	__u8 mode;    /* enum iotrace_mode, or IOTRACE_RETURN: it is an iotrace_return */
 	__u8 status;  /* blk_status_t, 0 = no error */
-	__u16 padding;
+	__u16 wait;   /* of the call that waits for it (return.bpf.h); 0 = none that is looked at */
 };
 
 _Static_assert(sizeof(struct iotrace_event) == 128, "an event is two cache lines");
+
+#define IOTRACE_RETURN 16
+
+/* With --vfs: a call that had requests has returned. Takes the place of an event. */
+struct iotrace_return {
+	__u64 enter_ns;
+	__u64 exit_ns;
+	__u64 done_ns; /* its last request was complete; 0 = some were still under way when it returned */
+	__u64 bytes;   /* of its bios */
+	__u32 bios;
+	__u32 requests; /* that were complete when it returned */
+	__u64 unused[3];
+	struct iotrace_task task;
+	__u64 unused_too[3];
+	__u16 unused_more;
+	__u8 kind; /* enum iotrace_call */
+	__u8 still_unused;
+	__u8 mode; /* IOTRACE_RETURN */
+	__u8 padding[3];
+};
+
+_Static_assert(sizeof(struct iotrace_return) == sizeof(struct iotrace_event), "they share the log");
+_Static_assert(__builtin_offsetof(struct iotrace_return, mode) == __builtin_offsetof(struct iotrace_event, mode),
+	       "what tells them apart");
 
 /* A bio or request that is under way. User space looks at those that are left at the end. */
 struct iotrace_flight {
@@ -177,7 +201,11 @@ struct iotrace_vfs {
 
 struct iotrace_vfs_table {
 	struct iotrace_vfs cell[IOTRACE_VFS_CLASSES][2];
+	__u64 returns; /* of calls with a request of which a record was to be made: user space gets them, or they are */
+	__u64 returns_dropped;
 };
+
+#define IOTRACE_WAITS 8192 /* tasks that may wait for requests at a time */
 
 /* ---- what is not I/O, with --context ---- */
 

@@ -69,30 +69,36 @@ static __always_inline __u16 request_flags(struct request *rq, struct iotrace_fl
 	return flags;
 }
 
-static __always_inline void emit(struct iotrace_counters *of_device, struct request *rq, struct iotrace_flight *flight,
-				 __u32 device, __u64 now, __u8 status)
+/* False: the log of this CPU is full. */
+static __always_inline bool log_append(const struct iotrace_event *event)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), index;
 	struct iotrace_head *head = bpf_map_lookup_elem(&heads, &cpu);
 	struct iotrace_event *slot;
 
+	if (!head || head->reserved - head->consumed >= log_events - IOTRACE_NESTING)
+		return false;
+	index = __sync_fetch_and_add(&head->reserved, 1) & (log_events - 1);
+	index += cpu * log_events;
+	slot = bpf_map_lookup_elem(&events, &index);
+	if (slot)
+		*slot = *event;
+	__sync_fetch_and_add(&head->committed, 1);
+	return true;
+}
+
+static __always_inline void emit(struct iotrace_counters *of_device, struct request *rq, struct iotrace_flight *flight,
+				 __u32 device, __u64 now, __u8 status)
+{
 	count(&of_device->completions);
-	if (!head || head->reserved - head->consumed >= log_events - IOTRACE_NESTING) {
-		count(&of_device->dropped);
-		return;
-	}
 	flight->event.done_ns = now;
 	flight->event.sector = rq->__sector;
 	flight->event.device = device;
 	flight->event.flags |= request_flags(rq, flight);
 	flight->event.mode = mode_of(rq);
 	flight->event.status = status;
-	index = __sync_fetch_and_add(&head->reserved, 1) & (log_events - 1);
-	index += cpu * log_events;
-	slot = bpf_map_lookup_elem(&events, &index);
-	if (slot)
-		*slot = flight->event;
-	__sync_fetch_and_add(&head->committed, 1);
+	if (!log_append(&flight->event))
+		count(&of_device->dropped);
 }
 
 #endif

@@ -145,7 +145,8 @@ static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 e
 	return file_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
 }
 
-static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, __u64 end)
+static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, __u64 end,
+					  __u32 size_bytes)
 {
 	struct call *call;
 
@@ -158,8 +159,11 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 		return;
 	flight->event.origin = call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
 	call->bios++;
-	if (call->kind >= IOTRACE_CALL_TIMED && call->kind <= IOTRACE_CALL_SYNC)
-		flight->event.enter_ns = call->enter_ns;
+	if (call->kind < IOTRACE_CALL_TIMED || call->kind > IOTRACE_CALL_SYNC)
+		return;
+	flight->event.enter_ns = call->enter_ns;
+	if (measures_vfs)
+		wait_for(call, flight, size_bytes);
 }
 
 static __always_inline void flight_own(struct iotrace_flight *flight, struct bio *bio)
@@ -182,7 +186,7 @@ static __always_inline void flight_own(struct iotrace_flight *flight, struct bio
 		if (flight->event.origin == IOTRACE_WRITEBACK && flight->event.file)
 			flight_blame(flight, inode);
 	} else {
-		own_by_thread(flight, current, end);
+		own_by_thread(flight, current, end, bio->bi_iter.bi_size);
 	}
 	flight->generation = 0;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* System calls: when the task entered one, and (--vfs) how long those on regular files took, cached or not. */
+/*
+ * System calls: when the task entered one, and (--vfs) how long those on regular files took, cached or not, and when
+ * those that had requests returned.
+ */
 #ifndef SYSCALL_BPF_H
 #define SYSCALL_BPF_H
 
 #include "filter.bpf.h"
 #include "histogram.bpf.h"
 #include "peek.bpf.h"
+#include "return.bpf.h"
 
 /* Set before loading. */
 const volatile __u8 call_of[IOTRACE_SYSCALLS];
-const volatile bool measures_vfs;
-
-struct call {
-	__u64 enter_ns;
-	long number;
-	__u32 kind; /* enum iotrace_call */
-	__u32 bios; /* queued within the call */
-	bool on_file;
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -25,13 +20,6 @@ struct {
 	__type(key, int);
 	__type(value, struct call);
 } calls SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct iotrace_vfs_table);
-} vfs_tables SEC(".maps");
 
 /* The call that the task is in now, not one that it has left. */
 static __always_inline struct call *current_call(struct task_struct *current)
@@ -95,26 +83,11 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(sys_exit, struct pt_regs *regs)
+static __always_inline void count_call(struct iotrace_vfs_table *table, const struct call *call, __u64 took_ns)
 {
-	struct iotrace_vfs_table *table;
+	__u32 bucket = log2_of(took_ns);
 	struct iotrace_vfs *cell;
-	__u32 zero = 0, bucket;
-	struct call *call;
-	__u64 took_ns;
 
-	if (!switched_on)
-		return 0;
-	call = current_call(bpf_get_current_task_btf());
-	if (!call || !call->on_file)
-		return 0;
-	call->on_file = false;
-	table = bpf_map_lookup_elem(&vfs_tables, &zero);
-	if (!table)
-		return 0;
-	took_ns = bpf_ktime_get_ns() - call->enter_ns;
-	bucket = log2_of(took_ns);
 	if (bucket >= IOTRACE_VFS_BUCKETS)
 		bucket = IOTRACE_VFS_BUCKETS - 1;
 	cell = call->kind == IOTRACE_CALL_READ	  ? &table->cell[IOTRACE_VFS_READ][!call->bios]
@@ -123,6 +96,32 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 	cell->calls++;
 	cell->sum_ns += took_ns;
 	cell->buckets[bucket]++;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct iotrace_vfs_table *table;
+	struct call *call;
+	__u32 zero = 0;
+	__u64 now;
+
+	if (!switched_on)
+		return 0;
+	call = current_call(current);
+	if (!call || !(call->on_file || call->bios))
+		return 0;
+	now = bpf_ktime_get_ns();
+	table = bpf_map_lookup_elem(&vfs_tables, &zero);
+	if (!table)
+		return 0;
+	if (call->on_file)
+		count_call(table, call, now - call->enter_ns);
+	if (call->bios)
+		emit_return(table, call, current, now);
+	call->on_file = false;
+	call->bios = 0;
 	return 0;
 }
 

@@ -130,3 +130,5 @@ def _layers(workload: str, rows: pa.Table) -> Iterator[str]:
         own = moving.filter(pc.equal(moving["comm"], "fio"))
         if own["vfs_ns"].null_count:
             yield f"{own['vfs_ns'].null_count} of {len(own)} rows of a waiting system call without vfs_ns"
+        if own["return_ns"].null_count:
+            yield f"{own['return_ns'].null_count} of {len(own)} rows of a waiting system call without return_ns"

@@ -106,7 +106,7 @@ def _observe(workload: Workload, disk: str) -> dict[str, Any]:
 def _run(workload: Workload, folder: Path) -> str:
     """On all disks, under one trace; returns what is wrong with the tracer, if anything is."""
     try:
-        with tracing(folder / "trace.bin") as trace:
+        with tracing(folder / "trace.bin", "--vfs") as trace:
             for disk in DISKS.values():
                 (folder / f"{disk}.json").write_text(json.dumps(_observe(workload, disk)))
             code = trace.stop()

@@ -20,11 +20,24 @@
 #define LONGEST_PAUSE_NS 50000LL
 #define HANG_NS 2000000000LL
 
+static void handle_return(struct trace *trace, const struct iotrace_return *event)
+{
+	struct return_record record;
+
+	return_record_fill(&record, event);
+	record.task = catalog_task(&trace->catalog, &event->task);
+	output_append_return(&trace->output, &record);
+}
+
 static void handle_event(void *context, const struct iotrace_event *event)
 {
 	struct trace *trace = context;
 	struct record record;
 
+	if (event->mode == IOTRACE_RETURN) {
+		handle_return(trace, (const struct iotrace_return *)event);
+		return;
+	}
 	record_fill(&record, event);
 	record.device = catalog_device(&trace->catalog, event->device);
 	record.task = event->flags & IOTRACE_OWNED ? catalog_task(&trace->catalog, &event->task) : 0;

@@ -134,7 +134,9 @@ static bool is_text(const struct record *slot)
 
 static void lose(struct output *output, const struct record *slot)
 {
-	if (!is_text(slot))
+	if (slot->mode == IOTRACE_RETURN)
+		output->returns_lost++;
+	else if (!is_text(slot))
 		output->devices->list[slot->device].lost++;
 }
 
@@ -173,6 +175,12 @@ static void append_slot(struct output *output, const void *slot)
 void output_append(struct output *output, const struct record *record)
 {
 	output->records++;
+	append_slot(output, record);
+}
+
+void output_append_return(struct output *output, const struct return_record *record)
+{
+	output->returns++;
 	append_slot(output, record);
 }
 

@@ -20,7 +20,8 @@ struct output {
 	off_t written; /* bytes of the file that hold whole slots */
 	unsigned char *buffer;
 	size_t used;
-	unsigned long long records; /* of the current file, those in the buffer included */
+	unsigned long long records; /* of requests in the current file, those in the buffer included */
+	unsigned long long returns, returns_lost; /* of calls, in all files; of these, not written */
 	int error; /* errno of the first failure; from then on records are only counted as lost */
 	struct devices *devices;
 };
@@ -33,6 +34,7 @@ bool output_write_header(struct output *output, const struct anchor *anchor, lon
 
 /* `record->device` is an index into the devices. */
 void output_append(struct output *output, const struct record *record);
+void output_append_return(struct output *output, const struct return_record *record);
 
 /* One definition: printable ASCII without a newline. */
 void output_append_text(struct output *output, const char *text, size_t length);

@@ -131,6 +131,8 @@ static void configure(struct probe *probe, const struct options *options)
 		skeleton->rodata->call_of[CALLS[i].number] = CALLS[i].kind;
 	bpf_map__set_max_entries(skeleton->maps.heads, probe->cpus);
 	bpf_map__set_max_entries(skeleton->maps.events, probe->cpus * probe->events_per_cpu);
+	if (options->vfs)
+		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS);
 	/* Since 6.5; only a safety net for interrupted completions. */
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);

@@ -72,3 +72,17 @@ void record_fill(struct record *record, const struct iotrace_event *event)
 	record->bios = event->bios;
 	record->requeues = event->requeues;
 }
+
+void return_record_fill(struct return_record *record, const struct iotrace_return *event)
+{
+	*record = (struct return_record){
+		.start_ns = event->enter_ns,
+		.duration_ns = event->exit_ns - event->enter_ns,
+		.waited_ns = event->done_ns ? event->done_ns - event->enter_ns : NOT_WAITED,
+		.bytes = event->bytes,
+		.bios = event->bios,
+		.requests = event->requests,
+		.kind = event->kind,
+		.mode = IOTRACE_RETURN,
+	};
+}

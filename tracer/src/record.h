@@ -3,7 +3,8 @@
  * The format of the output file (docs/tracer.md); any change is a new version of it. Behind the header stand
  * slots of 64 bytes, little-endian. A slot whose byte 53 is printable ASCII is text: slots of text hold
  * definitions, one JSON object each, which end with a newline and always come before the records that refer
- * to them. All other slots are records.
+ * to them. A slot whose byte 53 is IOTRACE_RETURN tells of a system call that has returned. All others are
+ * records of requests.
  */
 #ifndef RECORD_H
 #define RECORD_H
@@ -12,7 +13,7 @@
 
 #include "iotrace.h"
 
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 
 enum record_duration { VFS, BLOCK, DRIVER, DEVICE, SCHEDULER, DURATIONS };
 
@@ -38,11 +39,35 @@ struct record {
 	__u16 requeues;	      /* 62: how often the driver gave it back */
 };
 
+/*
+ * With --vfs: a call that had requests with records. They are those of the same task whose VFS layer begins at
+ * `start_ns`; the one that ends `waited_ns` later is the last. Stands anywhere before or behind them.
+ */
+struct return_record {
+	__u64 start_ns;	   /*  0: entry of the call */
+	__u64 duration_ns; /*  8: until the return to the caller */
+	__u64 waited_ns;   /* 16: until the last of its requests was complete; NOT_WAITED: it did not wait for all */
+	__u64 bytes;	   /* 24: of its bios */
+	__u32 bios;	   /* 32: queued within it */
+	__u32 requests;	   /* 36: complete when it returned */
+	__u32 task;	   /* 40 */
+	__u32 unused;	   /* 44 */
+	__u8 kind;	   /* 48: enum iotrace_call */
+	__u8 unused_too[4]; /* 49 */
+	__u8 mode;	   /* 53: IOTRACE_RETURN */
+	__u8 padding[10];  /* 54 */
+};
+
+#define NOT_WAITED (~0ULL)
 #define SLOT_BYTES 64
 
 _Static_assert(sizeof(struct record) == SLOT_BYTES, "the file format has changed");
+_Static_assert(sizeof(struct return_record) == SLOT_BYTES, "the file format has changed");
+_Static_assert(__builtin_offsetof(struct return_record, mode) == __builtin_offsetof(struct record, mode),
+	       "what tells slots apart");
 
 /* Fills everything but the numbers of definitions. */
 void record_fill(struct record *record, const struct iotrace_event *event);
+void return_record_fill(struct return_record *record, const struct iotrace_return *event);
 
 #endif

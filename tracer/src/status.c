@@ -218,7 +218,9 @@ static void write_vfs(FILE *file, const struct trace *trace)
 		write_histogram(file, "with_io", &table.cell[i][0]);
 		fputc('}', file);
 	}
-	fputs("},\n", file);
+	fprintf(file, "},\n  \"returns\": {\"returned\": %llu, \"emitted\": %llu, \"dropped\": %llu},\n",
+		(unsigned long long)table.returns, trace->output.returns - trace->output.returns_lost,
+		(unsigned long long)table.returns_dropped + trace->output.returns_lost);
 }
 
 static void write_limits(FILE *file, const struct trace *trace)

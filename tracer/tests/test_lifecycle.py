@@ -200,7 +200,11 @@ def ids_of_process(pid: int, kind: str) -> set[int]:
     """What it holds by its open files; others on this machine may trace, too."""
     found = set()
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
-        lines = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line)
+        try:
+            text = info.read_text()
+        except FileNotFoundError:  # the tracer opens and closes files of its own meanwhile
+            continue
+        lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
         if kind in lines and "link_type" not in lines:
             found.add(int(lines[kind]))
     return found

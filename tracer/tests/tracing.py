@@ -17,6 +17,8 @@ TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
 
 # The format written down here once more, so that the tests do not believe the decoder.
 SLOT = struct.Struct("<2Q5I3I5BBH4B2H")
+RETURN_SLOT = struct.Struct("<4Q4IB4xB10x")
+RETURN_MODE = 16
 EMPTY = 2**64 - 1
 EMPTY_40_BITS = 2**40 - 1
 READY_TIMEOUT_S = 30
@@ -52,6 +54,20 @@ class Record:
     @property
     def durations(self) -> list[int]:
         return [self.vfs_ns, self.block_ns, self.driver_ns, self.device_ns, self.scheduler_ns]
+
+
+@dataclass(frozen=True)
+class Return:
+    """One system call that had requests; `waited_ns` is EMPTY when it did not wait for all of them."""
+
+    start_ns: int
+    duration_ns: int
+    waited_ns: int
+    bytes: int
+    bios: int
+    requests: int
+    tid: int
+    kind: int
 
 
 def text_slots(definition: dict[str, Any]) -> bytes:
@@ -114,6 +130,7 @@ class Slots:
         (header_bytes,) = struct.unpack_from("<I", content, 12)
         self.definitions: dict[str, dict[int, dict[str, Any]]] = {"device": {}, "task": {}, "file": {}}
         self.records: list[Record] = []
+        self.returns: list[Return] = []
         text = b""
         for at in range(header_bytes, len(content) - 63, 64):
             slot = content[at : at + 64]
@@ -122,12 +139,19 @@ class Slots:
                 if slot.endswith(b"\n"):
                     self._define(json.loads(text))
                     text = b""
+            elif slot[53] == RETURN_MODE:
+                self.returns.append(self._return(slot))
             else:
                 self.records.append(self._record(slot))
 
     def _define(self, definition: dict[str, Any]) -> None:
         (kind,) = set(definition) & set(self.definitions)
         self.definitions[kind][definition[kind]] = definition
+
+    def _return(self, slot: bytes) -> Return:
+        start, duration, waited, size, bios, requests, task, _, kind, _ = RETURN_SLOT.unpack(slot)
+        tid = self.definitions["task"][task]["tid"]
+        return Return(start, duration, waited, size, bios, requests, tid, kind)
 
     def _record(self, slot: bytes) -> Record:
         start, sector, *rest = SLOT.unpack(slot)
@@ -194,6 +218,9 @@ class Trace:
 
     def records(self) -> list[Record]:
         return read_records(self.output)
+
+    def returns(self) -> list[Return]:
+        return Slots(self.output).returns
 
 
 @contextmanager
