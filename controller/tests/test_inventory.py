@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli import main
 from controller.errors import ConfigError
 from controller.inventory import load_inventory
 
@@ -23,6 +24,30 @@ def write(folder: Path, master: str = "127.0.0.1", first: str = "127.0.0.2", sec
     path = folder / "hosts.yml"
     path.write_text(GROUPS.format(master=master, first=first, second=second), encoding="utf-8")
     return path
+
+
+# Table of the study: client on, masters on, region server on.
+PLACEMENTS = {
+    1: ({"hpcdmc"}, "hpcdmc", "hpcdmc"),
+    2: ({"n01"}, "hpcdmc", "hpcdmc"),
+    3: ({"n01", "n02"}, "hpcdmc", "hpcdmc"),
+    4: ({"n01"}, "hpcdmc", "n02"),
+    5: ({"n01", "n02"}, "hpcdmc", "n03"),
+}
+
+
+@pytest.mark.parametrize("scenario", PLACEMENTS)
+def test_the_placements_of_the_study(scenario: int) -> None:
+    clients, master, server = PLACEMENTS[scenario]
+    inventory = load_inventory(LOCAL.parent / "example-hbase-placements" / f"scenario-{scenario}.yml")
+    assert inventory.name == f"scenario-{scenario}"
+    assert {node.name for node in inventory.clients} == clients
+    assert inventory.master.name == master
+    assert [node.name for node in inventory.database_nodes] == [server]
+    assert {node.name for node in inventory.in_group("agents")} == clients | {server}
+    assert {node.variables["strata_root"] for node in inventory.nodes} == {"/var/lib/stratabench"}  # of its group_vars
+    command = ["validate", "hbase-placement", "--set", "scale=many-threads", "-i", str(inventory.path)]
+    assert main(command) == 0
 
 
 def test_the_local_inventory() -> None:
