@@ -17,7 +17,7 @@ TASK_BITS = 8
 
 
 class Returns:
-    """The calls of one file; 32 bytes of memory each."""
+    """The calls of one file; 40 bytes of memory each, once they are sorted."""
 
     def __init__(self, blocks: Iterable[Slots]) -> None:
         parts = [np.empty((4, 0), np.int64)]

@@ -18,19 +18,35 @@ static __always_inline __u32 log2_of(__u64 value)
 	return result;
 }
 
-/* The histogram is per CPU; programs that write one do not interrupt each other. */
-static __always_inline void fine_add(struct iotrace_fine *fine, __u64 value)
+static __always_inline __u32 fine_bucket(__u64 value)
 {
 	__u32 power = log2_of(value), index;
 
 	/* The two bits behind the first one. */
 	index = power >= 2 ? power * 4 + ((value >> (power - 2)) & 3) : (__u32)value;
+	return index < IOTRACE_FINE_BUCKETS ? index : IOTRACE_FINE_BUCKETS - 1;
+}
+
+/* The histogram is per CPU; programs that write one do not interrupt each other. */
+static __always_inline void fine_add(struct iotrace_fine *fine, __u64 value)
+{
+	__u32 index = fine_bucket(value);
+
 	fine->count++;
 	fine->sum += value;
 	if (index < IOTRACE_FINE_BUCKETS)
 		fine->buckets[index]++;
-	else
-		fine->buckets[IOTRACE_FINE_BUCKETS - 1]++;
+}
+
+/* The histogram is of all CPUs. */
+static __always_inline void fine_add_shared(struct iotrace_fine *fine, __u64 value)
+{
+	__u32 index = fine_bucket(value);
+
+	__sync_fetch_and_add(&fine->count, 1);
+	__sync_fetch_and_add(&fine->sum, value);
+	if (index < IOTRACE_FINE_BUCKETS)
+		__sync_fetch_and_add(&fine->buckets[index], 1);
 }
 
 #endif

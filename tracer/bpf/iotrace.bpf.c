@@ -18,6 +18,7 @@
 #include "owner.bpf.h"
 #include "context.bpf.h"
 #include "driver.bpf.h"
+#include "span.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -224,6 +224,49 @@ struct iotrace_context {
 	__u64 page_cache_added; /* folios: what was not cached, and what was read ahead or written anew */
 };
 
+/* ---- spans of requests, with --spans ---- */
+
+enum iotrace_span_call { /* what a system call means to a span */
+	IOTRACE_SPAN_NONE = 0,
+	IOTRACE_SPAN_RECEIVE, /* when it is on a socket; else as IOTRACE_SPAN_FILE */
+	IOTRACE_SPAN_SEND,    /* likewise */
+	IOTRACE_SPAN_FILE,    /* when it is on a file or disk */
+	IOTRACE_SPAN_LOCK,
+};
+
+enum iotrace_span_part {
+	IOTRACE_SPAN_COMPUTE,	/* on a CPU, not in a call on a file */
+	IOTRACE_SPAN_VFS,	/* in a call on a file, on a CPU or waiting before it had requests */
+	IOTRACE_SPAN_IO,	/* in a call on a file, waiting after it had requests: block layer and device */
+	IOTRACE_SPAN_LOCKED,	/* waiting in a futex */
+	IOTRACE_SPAN_RUN_QUEUE, /* runnable without a CPU */
+	IOTRACE_SPAN_OTHER,	/* waiting for anything else */
+	IOTRACE_SPAN_PARTS,
+};
+
+#define IOTRACE_SPAN_PROCESSES 256
+#define IOTRACE_SPAN_SOCKETS 16384
+#define IOTRACE_SAMPLE_BYTES (256 << 10)
+
+/* Since the start. */
+struct iotrace_process {
+	struct iotrace_fine total_ns;
+	struct iotrace_fine parts_ns[IOTRACE_SPAN_PARTS];
+	__u64 handed_over; /* requests that one thread received, and another one went on with or answered */
+	__u64 interleaved; /* requests that were not answered when their thread received the next one elsewhere */
+};
+
+/* One span, its parts add up to its length. */
+struct iotrace_span {
+	__u64 begin_ns;
+	__u64 socket; /* inode */
+	__u64 parts[IOTRACE_SPAN_PARTS];
+	__u32 pid, tid;
+	char comm[IOTRACE_COMM_BYTES];
+};
+
+/* ---- system calls ---- */
+
 enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_NONE = 0,
 	IOTRACE_CALL_TIMED,    /* its entry begins the VFS layer */

@@ -204,6 +204,7 @@ enum {
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
 #define S_IFREG 0100000
+#define S_IFSOCK 0140000
 #define PAGE_MAPPING_FLAGS 3UL /* anonymous or movable: no file behind it */
 
 #endif

@@ -33,7 +33,8 @@ static __always_inline struct call *current_call(struct task_struct *current)
 	return SYSCALL_NUMBER(regs) == call->number ? call : NULL;
 }
 
-static __always_inline bool is_on_regular_file(struct task_struct *current, struct pt_regs *regs)
+/* Of the file behind the call's first argument; NULL: it is no descriptor. */
+static __always_inline struct inode *inode_of_descriptor(struct task_struct *current, struct pt_regs *regs)
 {
 	struct fdtable *table = current->files->fdt;
 	__u64 descriptor = (__u32)SYSCALL_FIRST_ARGUMENT(regs);
@@ -41,10 +42,17 @@ static __always_inline bool is_on_regular_file(struct task_struct *current, stru
 	__u64 list = 0;
 
 	if (descriptor >= table->max_fds)
-		return false;
+		return NULL;
 	bpf_probe_read_kernel(&list, sizeof(list), &table->fd);
 	bpf_probe_read_kernel(&file, sizeof(file), (void *)(list + descriptor * sizeof(file)));
-	return file && (PEEK(inode, PEEK(file, file, f_inode), i_mode) & S_IFMT) == S_IFREG;
+	return file ? PEEK(file, file, f_inode) : NULL;
+}
+
+static __always_inline bool is_on_regular_file(struct task_struct *current, struct pt_regs *regs)
+{
+	struct inode *inode = inode_of_descriptor(current, regs);
+
+	return inode && (PEEK(inode, inode, i_mode) & S_IFMT) == S_IFREG;
 }
 
 static __always_inline bool current_selected(struct task_struct *current)

@@ -12,6 +12,7 @@
 #include "record.h"
 #include "say.h"
 #include "status.h"
+#include "targets.h"
 
 #define POLL_NS 10000000LL
 #define SHORT_POLL_NS 1000000LL /* while a log is more than a quarter full */
@@ -168,6 +169,42 @@ static bool step_context(struct trace *trace)
 	return false;
 }
 
+struct span_step {
+	struct trace *trace;
+	long long mono_ns;
+};
+
+static void handle_process(void *context, __u32 pid, const struct iotrace_process *process, bool gone)
+{
+	struct span_step *step = context;
+
+	spans_process(&step->trace->spans, pid, process, &step->trace->anchor, step->mono_ns);
+	if (gone)
+		spans_forget(&step->trace->spans, pid);
+}
+
+static void handle_sample(void *context, const struct iotrace_span *span)
+{
+	struct span_step *step = context;
+
+	spans_sample(&step->trace->spans, span, &step->trace->anchor);
+}
+
+/* Lines about the time since the last ones. */
+static bool step_spans(struct trace *trace)
+{
+	struct span_step step = {trace, clock_now(CLOCK_MONOTONIC)};
+
+	if (!trace->spans.processes)
+		return true;
+	errno = 0;
+	probe_spans(trace->probe, &(struct span_reader){handle_process, handle_sample, &step});
+	if (spans_end(&trace->spans, step.mono_ns))
+		return true;
+	trace->output.error = errno ? errno : ENOSPC;
+	return false;
+}
+
 static void tell_ready(int fd)
 {
 	if (fd < 0)
@@ -198,7 +235,8 @@ static void run(struct trace *trace, const sigset_t *signals)
 		if (now < next_status)
 			continue;
 		next_status = now + STATUS_EVERY_NS;
-		if (!output_flush(&trace->output) || !status_write(trace) || !step_context(trace))
+		if (!output_flush(&trace->output) || !status_write(trace) || !step_context(trace) ||
+		    !step_spans(trace))
 			return;
 		if (output_is_short_of_space(&trace->output, trace->options.min_free_bytes)) {
 			trace->reason = "the file system is almost full (--min-free-bytes)";
@@ -213,6 +251,8 @@ static int finish(struct trace *trace)
 
 	if (!trace->output.error)
 		step_context(trace);
+	if (!trace->output.error)
+		step_spans(trace);
 	switch_off(trace);
 	find_never_completed(trace);
 	while (probe_consume(trace->probe, &fullness) > 0)
@@ -244,6 +284,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	trace->anchor = clock_anchor();
 	switch_on(trace);
 	context_begin(&trace->context, &(struct iotrace_context){0});
+	spans_begin(&trace->spans, trace->started_mono_ns);
 	if (output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns) && status_write(trace)) {
 		tell_ready(trace->options.ready_fd);
 		run(trace, signals);
@@ -284,12 +325,22 @@ static int resolve_filters(struct trace *trace)
 	if (!options->device_count)
 		devices_add_all(&trace->devices);
 	for (size_t i = 0; i < options->cgroup_count; i++) {
-		if (probe_accepts_cgroup(options->cgroups[i], &why))
+		if (targets_accepts_cgroup(options->cgroups[i], &why))
 			continue;
 		complain("name a directory below the cgroup2 mount", why, "--cgroup %s", options->cgroups[i]);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
+}
+
+static int trace_to_output(struct trace *trace, const sigset_t *signals)
+{
+	int code = output_open(&trace->output, trace->options.output, &trace->devices);
+
+	if (code == EXIT_OK)
+		code = trace_run(trace, signals);
+	output_close(&trace->output, code != EXIT_CANNOT_TRACE);
+	return code;
 }
 
 static int trace_all(struct trace *trace, const sigset_t *signals)
@@ -301,12 +352,11 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 	driver_probe(&trace->support);
 	choose_modes(&trace->devices, &trace->support);
 	code = context_open(&trace->context, trace->options.context);
-	if (code != EXIT_OK)
-		return code;
-	code = output_open(&trace->output, trace->options.output, &trace->devices);
 	if (code == EXIT_OK)
-		code = trace_run(trace, signals);
-	output_close(&trace->output, code != EXIT_CANNOT_TRACE);
+		code = spans_open(&trace->spans, trace->options.spans);
+	if (code == EXIT_OK)
+		code = trace_to_output(trace, signals);
+	spans_close(&trace->spans);
 	context_close(&trace->context);
 	return code;
 }

@@ -35,6 +35,9 @@ static const char HELP[] =
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
 	"                    with requests returned; costs each system call\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
+	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
+	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
+	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
@@ -50,6 +53,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
 	{"ring-bytes", required_argument, NULL, 'b'},
 	{"context", required_argument, NULL, 'x'},
+	{"spans", required_argument, NULL, 'S'},      {"span-sample", required_argument, NULL, 'N'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
 	{"rotate-bytes", required_argument, NULL, 'R'}, {"keep-files", required_argument, NULL, 'K'},
@@ -133,6 +137,14 @@ static bool apply(struct options *options, int option, const char *argument)
 	case 'x':
 		options->context = argument;
 		return *argument;
+	case 'S':
+		options->spans = argument;
+		return *argument;
+	case 'N':
+		if (!parse_whole(argument, 1, 1L << 30, &number))
+			return false;
+		options->span_sample_every = number;
+		return true;
 	case 'd':
 		return append(options->devices, &options->device_count, MAX_DEVICES, argument);
 	case 'c':
@@ -180,6 +192,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		.ready_fd = -1,
 		.ring_bytes = DEFAULT_RING_BYTES,
 		.sample_every = 1,
+		.span_sample_every = 100,
 		.min_free_bytes = -1,
 	};
 	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, &index)) != -1) {

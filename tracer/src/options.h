@@ -14,6 +14,8 @@
 struct options {
 	const char *output;
 	const char *context; /* NULL = none */
+	const char *spans;   /* NULL = none */
+	unsigned span_sample_every;
 	const char *devices[MAX_DEVICES];
 	size_t device_count;
 	const char *cgroups[IOTRACE_MAX_CGROUPS];

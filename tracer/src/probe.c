@@ -6,19 +6,18 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "iotrace.skel.h"
 #include "kernel_types.h"
-
-#define CGROUP2_MAGIC 0x63677270 /* linux/magic.h */
+#include "targets.h"
 
 struct probe {
 	struct iotrace_bpf *skeleton;
@@ -26,24 +25,8 @@ struct probe {
 	struct iotrace_counters *per_cpu;
 	int cpus;
 	unsigned events_per_cpu;
-};
-
-/* System calls whose entry begins the VFS layer, and those that submit many requests at once. */
-static const struct {
-	int number;
-	enum iotrace_call kind;
-} CALLS[] = {
-	{SYS_read, IOTRACE_CALL_READ},	      {SYS_pread64, IOTRACE_CALL_READ},
-	{SYS_readv, IOTRACE_CALL_READ},      {SYS_preadv, IOTRACE_CALL_READ},
-	{SYS_preadv2, IOTRACE_CALL_READ},    {SYS_write, IOTRACE_CALL_WRITE},
-	{SYS_pwrite64, IOTRACE_CALL_WRITE},   {SYS_writev, IOTRACE_CALL_WRITE},
-	{SYS_pwritev, IOTRACE_CALL_WRITE},    {SYS_pwritev2, IOTRACE_CALL_WRITE},
-	{SYS_fsync, IOTRACE_CALL_SYNC},      {SYS_fdatasync, IOTRACE_CALL_SYNC},
-	{SYS_msync, IOTRACE_CALL_TIMED},      {SYS_sync_file_range, IOTRACE_CALL_SYNC},
-	{SYS_syncfs, IOTRACE_CALL_TIMED},     {SYS_sync, IOTRACE_CALL_TIMED},
-	{SYS_sendfile, IOTRACE_CALL_TIMED},   {SYS_copy_file_range, IOTRACE_CALL_TIMED},
-	{SYS_splice, IOTRACE_CALL_TIMED},     {SYS_fallocate, IOTRACE_CALL_TIMED},
-	{SYS_io_submit, IOTRACE_CALL_SUBMIT}, {SYS_io_uring_enter, IOTRACE_CALL_IO_URING},
+	struct ring_buffer *samples; /* NULL = without spans */
+	const struct span_reader *span_reader; /* while they are read */
 };
 
 static char last_warning[256];
@@ -117,6 +100,23 @@ static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
 	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, wanted);
 }
 
+static void configure_spans(struct iotrace_bpf *skeleton, const struct options *options)
+{
+	bool wanted = options->spans;
+
+	bpf_program__set_autoload(skeleton->progs.span_enter, wanted);
+	bpf_program__set_autoload(skeleton->progs.span_exit, wanted);
+	bpf_program__set_autoload(skeleton->progs.span_switch, wanted);
+	bpf_program__set_autoload(skeleton->progs.span_wakeup, wanted);
+	if (!wanted)
+		return;
+	skeleton->rodata->span_sample_every = options->span_sample_every;
+	calls_of_spans((__u8 *)skeleton->rodata->span_call_of);
+	bpf_map__set_max_entries(skeleton->maps.receivers, IOTRACE_SPAN_SOCKETS);
+	bpf_map__set_max_entries(skeleton->maps.processes, IOTRACE_SPAN_PROCESSES);
+	bpf_map__set_max_entries(skeleton->maps.samples, IOTRACE_SAMPLE_BYTES);
+}
+
 static void configure(struct probe *probe, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = probe->skeleton;
@@ -127,8 +127,7 @@ static void configure(struct probe *probe, const struct options *options)
 	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
 	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
 	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
-	for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
-		skeleton->rodata->call_of[CALLS[i].number] = CALLS[i].kind;
+	calls_of_io((__u8 *)skeleton->rodata->call_of);
 	bpf_map__set_max_entries(skeleton->maps.heads, probe->cpus);
 	bpf_map__set_max_entries(skeleton->maps.events, probe->cpus * probe->events_per_cpu);
 	if (options->vfs)
@@ -137,87 +136,18 @@ static void configure(struct probe *probe, const struct options *options)
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
 	configure_context(skeleton, options->context);
+	configure_spans(skeleton, options);
 	skeleton->rodata->measures_vfs = options->vfs;
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }
 
-bool probe_accepts_cgroup(const char *path, const char **why)
+static int handle_sample(void *context, void *data, size_t size)
 {
-	struct statfs status;
+	struct probe *probe = context;
 
-	if (statfs(path, &status) != 0)
-		*why = strerror(errno);
-	else if (status.f_type != CGROUP2_MAGIC)
-		*why = "not a directory of the cgroup v2 tree";
-	else
-		return true;
-	return false;
-}
-
-static bool add_cgroups(const struct iotrace_bpf *skeleton, const struct options *options)
-{
-	for (__u32 i = 0; i < options->cgroup_count; i++) {
-		int fd = open(options->cgroups[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		int error = fd < 0 ? -1 : bpf_map_update_elem(bpf_map__fd(skeleton->maps.cgroups), &i, &fd, BPF_ANY);
-
-		if (fd >= 0)
-			close(fd);
-		if (error)
-			return false;
-	}
-	return true;
-}
-
-static bool add_pids(const struct iotrace_bpf *skeleton, const struct options *options)
-{
-	__u8 yes = 1;
-
-	for (size_t i = 0; i < options->pid_count; i++) {
-		__u32 pid = options->pids[i];
-
-		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.pids), &pid, &yes, BPF_ANY))
-			return false;
-	}
-	return true;
-}
-
-#define NO_SLOT IOTRACE_DEVICE_SLOTS
-
-/* Where the BPF program looks for it; NO_SLOT: not there, `free_slot` is its place. */
-static __u32 find_slot(const struct iotrace_bpf *skeleton, __u32 device, __u32 *free_slot)
-{
-	__u32 first = iotrace_device_slot(device);
-
-	*free_slot = NO_SLOT;
-	for (__u32 i = 0; i < IOTRACE_SLOT_TRIES; i++) {
-		__u32 at = (first + i) % IOTRACE_DEVICE_SLOTS;
-
-		if (skeleton->bss->device_slots[at] == device)
-			return at;
-		if (skeleton->bss->device_slots[at])
-			continue;
-		*free_slot = at;
-		break;
-	}
-	return NO_SLOT;
-}
-
-static bool add_devices(const struct iotrace_bpf *skeleton, const struct devices *devices)
-{
-	__u32 slot;
-
-	for (size_t i = 0; i < devices->count; i++) {
-		__u32 id = devices->list[i].id;
-
-		if (find_slot(skeleton, id, &slot) != NO_SLOT)
-			continue;
-		if (slot == NO_SLOT) {
-			errno = ENOSPC;
-			return false;
-		}
-		skeleton->bss->device_slots[slot] = id;
-	}
-	return true;
+	if (size == sizeof(struct iotrace_span))
+		probe->span_reader->sample(probe->span_reader->context, data);
+	return 0;
 }
 
 static int load(struct probe *probe, const struct options *options, const struct devices *devices,
@@ -228,8 +158,13 @@ static int load(struct probe *probe, const struct options *options, const struct
 
 	if (error)
 		return error;
-	if (!add_pids(skeleton, options) || !add_devices(skeleton, devices) || !add_cgroups(skeleton, options))
+	if (!targets_add(skeleton, options, devices))
 		return -errno;
+	if (options->spans) {
+		probe->samples = ring_buffer__new(bpf_map__fd(skeleton->maps.samples), handle_sample, probe, NULL);
+		if (!probe->samples)
+			return -errno;
+	}
 	error = log_open(&probe->log, reader, bpf_map__fd(skeleton->maps.heads), bpf_map__fd(skeleton->maps.events),
 			 bpf_map__fd(skeleton->maps.names), probe->cpus, probe->events_per_cpu);
 	return error ? error : iotrace_bpf__attach(skeleton);
@@ -286,8 +221,8 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 	__u32 slot, unused;
 
 	*counters = (struct iotrace_counters){0};
-	slot = find_slot(probe->skeleton, device, &unused);
-	if (slot == NO_SLOT || bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.counters), &slot, probe->per_cpu))
+	slot = targets_slot(probe->skeleton, device, &unused);
+	if (slot == TARGETS_NO_SLOT || bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.counters), &slot, probe->per_cpu))
 		return;
 	for (int cpu = 0; cpu < probe->cpus; cpu++) {
 		const struct iotrace_counters *one = &probe->per_cpu[cpu];
@@ -324,6 +259,35 @@ void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
 void probe_context(struct probe *probe, struct iotrace_context *context)
 {
 	sum_cpus(probe, probe->skeleton->maps.contexts, context, sizeof(*context));
+}
+
+void probe_spans(struct probe *probe, const struct span_reader *reader)
+{
+	int processes = bpf_map__fd(probe->skeleton->maps.processes);
+	struct iotrace_process process;
+	__u32 pids[IOTRACE_SPAN_PROCESSES], count = 0;
+	const __u32 *last = NULL;
+
+	probe->span_reader = reader;
+	ring_buffer__consume(probe->samples);
+	/* First all keys: one that is deleted on the way would begin the walk anew. */
+	while (count < IOTRACE_SPAN_PROCESSES && bpf_map_get_next_key(processes, last, &pids[count]) == 0)
+		last = &pids[count++];
+	for (__u32 i = 0; i < count; i++) {
+		bool gone = kill(pids[i], 0) != 0 && errno == ESRCH;
+
+		if (bpf_map_lookup_elem(processes, &pids[i], &process))
+			continue;
+		reader->process(reader->context, pids[i], &process, gone);
+		if (gone)
+			bpf_map_delete_elem(processes, &pids[i]);
+	}
+}
+
+void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
+{
+	*not_counted = probe->skeleton->bss->processes_not_counted;
+	*samples = probe->skeleton->bss->samples_dropped;
 }
 
 unsigned long probe_consume(struct probe *probe, double *fullness)
@@ -387,6 +351,7 @@ void probe_close(struct probe *probe)
 {
 	if (!probe)
 		return;
+	ring_buffer__free(probe->samples);
 	log_close(&probe->log);
 	iotrace_bpf__destroy(probe->skeleton);
 	free(probe->per_cpu);

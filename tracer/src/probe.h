@@ -12,9 +12,6 @@
 
 struct probe;
 
-/* Only cgroup v2 directories can be filtered by. */
-bool probe_accepts_cgroup(const char *path, const char **why);
-
 /* Loads and attaches everything, switched off. NULL: `why` says in one line what is missing. */
 struct probe *probe_open(const struct options *options, const struct devices *devices,
 			 const struct driver_support *support, const struct log_reader *reader, const char **why);
@@ -33,6 +30,18 @@ void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table);
 
 /* What --context has counted, all CPUs together. */
 void probe_context(struct probe *probe, struct iotrace_context *context);
+
+/* What becomes of what --spans has counted; `gone`: the process is, and is told of for the last time. */
+struct span_reader {
+	void (*process)(void *context, __u32 pid, const struct iotrace_process *process, bool gone);
+	void (*sample)(void *context, const struct iotrace_span *span);
+	void *context;
+};
+
+void probe_spans(struct probe *probe, const struct span_reader *reader);
+
+/* Counts of processes beyond IOTRACE_SPAN_PROCESSES that were left out, and samples that found no room. */
+void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples);
 
 /* Files whose names found no room on their way; their records have no file. */
 unsigned long long probe_names_dropped(const struct probe *probe);

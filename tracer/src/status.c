@@ -9,7 +9,7 @@
 #include "json.h"
 #include "kernel_types.h"
 
-#define TRACER_VERSION "0.2.0"
+#define TRACER_VERSION "0.3.0"
 
 static const char *const EXCLUDED_NAMES[IOTRACE_EX_COUNT] = {
 	[IOTRACE_EX_IN_FLIGHT_AT_START] = "in_flight_at_start",
@@ -223,6 +223,17 @@ static void write_vfs(FILE *file, const struct trace *trace)
 		(unsigned long long)table.returns_dropped + trace->output.returns_lost);
 }
 
+static void write_spans(FILE *file, const struct trace *trace)
+{
+	unsigned long long not_counted, samples;
+
+	if (!trace->options.spans)
+		return;
+	probe_spans_lost(trace->probe, &not_counted, &samples);
+	fprintf(file, "  \"spans\": {\"sample_every\": %u, \"samples_dropped\": %llu, \"not_counted\": %llu},\n",
+		trace->options.span_sample_every, samples, not_counted);
+}
+
 static void write_limits(FILE *file, const struct trace *trace)
 {
 	const char *limits[2];
@@ -269,6 +280,7 @@ bool status_write(struct trace *trace)
 	write_filters(file, trace);
 	write_limits(file, trace);
 	write_vfs(file, trace);
+	write_spans(file, trace);
 	write_programs(file, trace->probe);
 	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
 		trace->rotation.files, trace->rotation.deleted, trace->rotation.deleted_records);

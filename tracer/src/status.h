@@ -13,6 +13,7 @@
 #include "output.h"
 #include "probe.h"
 #include "rotation.h"
+#include "spans.h"
 
 struct trace {
 	struct options options;
@@ -23,6 +24,7 @@ struct trace {
 	struct catalog catalog;
 	struct rotation rotation;
 	struct context_file context;
+	struct spans_file spans;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */

@@ -23,7 +23,7 @@ from tracer.tests.tracing import EMPTY, Record, Trace, fio, tracing
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 READ, WRITE, SYNC = 2, 3, 4
-#: What Python adds around a call, at the median; the machine may be busy.
+#: What Python adds around a call, at the median; the machine may be busy, or emulated, where all takes longer.
 AROUND_NS = 100_000
 
 
@@ -55,7 +55,7 @@ def assert_within(calls: list[Timed], spans: list[tuple[int, int]]) -> None:
     for call, (begin, end) in zip(calls, sorted(spans), strict=True):
         assert call.begin_ns <= begin <= end <= call.end_ns
     around = [c.end_ns - c.begin_ns - (end - begin) for c, (begin, end) in zip(calls, sorted(spans), strict=True)]
-    assert statistics.median(around) < AROUND_NS
+    assert statistics.median(around) < max(AROUND_NS, statistics.median(end - begin for begin, end in spans) / 10)
 
 
 def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * With --spans: what a thread does from receiving a request on a socket to sending the response on it.
+ *
+ *   sys_exit of a read ... bytes from a socket: the span begins, unless it is open
+ *   sys_enter, sys_exit .. calls on files and waits for locks in between
+ *   sched_switch, _wakeup  on a CPU, asleep, runnable without a CPU
+ *   sys_exit of a write .. bytes to the same socket: the span ends
+ *
+ * At each of them the time since the one before is added to one part, so the parts add up to the whole. A
+ * response that another thread sends, or a second request before the response to the first, is counted and
+ * makes no span.
+ */
+#ifndef SPAN_BPF_H
+#define SPAN_BPF_H
+
+#include "histogram.bpf.h"
+#include "syscall.bpf.h"
+
+/* Set before loading. */
+const volatile __u8 span_call_of[IOTRACE_SYSCALLS]; /* enum iotrace_span_call */
+const volatile __u32 span_sample_every = 1;
+
+volatile __u64 processes_not_counted = 0; /* spans of more processes than there is room for */
+volatile __u64 samples_dropped = 0;
+
+enum span_place { ON_CPU, ASLEEP, RUNNABLE };
+
+struct span {
+	__u64 begin_ns; /* 0 = none is open */
+	__u64 since_ns; /* of what the thread does now */
+	__u64 socket;	/* inode; the request came from there */
+	__u64 asked;	/* inode of another one on which the thread itself asked for something; 0 = none */
+	__u64 parts[IOTRACE_SPAN_PARTS];
+	__u8 place; /* enum span_place */
+	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _LOCK or none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct span);
+} spans SEC(".maps");
+
+/* Who received the last request on a socket, by the socket's inode. */
+struct receiver {
+	__u32 pid, tid;
+	__u32 waits; /* no response yet */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading: IOTRACE_SPAN_SOCKETS when it is used */
+	__type(key, __u64);
+	__type(value, struct receiver);
+} receivers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set before loading: IOTRACE_SPAN_PROCESSES when it is used */
+	__type(key, __u32);
+	__type(value, struct iotrace_process);
+} processes SEC(".maps");
+
+/* Never written: what a new process begins with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct iotrace_process);
+} new_process SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set before loading: IOTRACE_SAMPLE_BYTES when it is used */
+} samples SEC(".maps");
+
+/* ---- what the thread does ---- */
+
+static __always_inline enum iotrace_span_part part_of(const struct span *span, struct task_struct *task)
+{
+	struct call *call;
+
+	if (span->place == RUNNABLE)
+		return IOTRACE_SPAN_RUN_QUEUE;
+	if (span->call == IOTRACE_SPAN_FILE) {
+		call = span->place == ASLEEP ? bpf_task_storage_get(&calls, task, NULL, 0) : NULL;
+		return call && call->bios ? IOTRACE_SPAN_IO : IOTRACE_SPAN_VFS;
+	}
+	if (span->place == ON_CPU)
+		return IOTRACE_SPAN_COMPUTE;
+	return span->call == IOTRACE_SPAN_LOCK ? IOTRACE_SPAN_LOCKED : IOTRACE_SPAN_OTHER;
+}
+
+/* The time until now belongs to what the thread has done until now. */
+static __always_inline void span_account(struct span *span, struct task_struct *task, __u64 now)
+{
+	span->parts[part_of(span, task) & 7] += now - span->since_ns;
+	span->since_ns = now;
+}
+
+static __always_inline struct span *open_span(struct task_struct *task)
+{
+	struct span *span = bpf_task_storage_get(&spans, task, NULL, 0);
+
+	return span && span->begin_ns ? span : NULL;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(span_switch, bool preempted, struct task_struct *from, struct task_struct *to, unsigned int from_state)
+{
+	struct span *span;
+	__u64 now;
+
+	if (!switched_on)
+		return 0;
+	now = bpf_ktime_get_ns();
+	span = open_span(from);
+	if (span) {
+		span_account(span, from, now);
+		span->place = !from_state || preempted ? RUNNABLE : ASLEEP;
+	}
+	span = open_span(to);
+	if (span) {
+		span_account(span, to, now);
+		span->place = ON_CPU;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(span_wakeup, struct task_struct *task)
+{
+	struct span *span = switched_on ? open_span(task) : NULL;
+
+	/* One that is woken before it has left its CPU has not slept. */
+	if (!span || span->place != ASLEEP)
+		return 0;
+	span_account(span, task, bpf_ktime_get_ns());
+	span->place = RUNNABLE;
+	return 0;
+}
+
+/* ---- processes ---- */
+
+static __always_inline struct iotrace_process *process_of(__u32 pid)
+{
+	struct iotrace_process *process = bpf_map_lookup_elem(&processes, &pid), *empty;
+	__u32 zero = 0;
+
+	if (process)
+		return process;
+	empty = bpf_map_lookup_elem(&new_process, &zero);
+	if (empty)
+		bpf_map_update_elem(&processes, &pid, empty, BPF_NOEXIST);
+	process = bpf_map_lookup_elem(&processes, &pid);
+	if (!process)
+		count((__u64 *)&processes_not_counted);
+	return process;
+}
+
+static __always_inline void sample(const struct span *span, struct task_struct *current)
+{
+	struct iotrace_span *sample;
+
+	if (span_sample_every > 1 && bpf_get_prandom_u32() % span_sample_every)
+		return;
+	sample = bpf_ringbuf_reserve(&samples, sizeof(*sample), 0);
+	if (!sample) {
+		count((__u64 *)&samples_dropped);
+		return;
+	}
+	sample->begin_ns = span->begin_ns;
+	sample->socket = span->socket;
+	__builtin_memcpy(sample->parts, span->parts, sizeof(sample->parts));
+	sample->pid = current->tgid;
+	sample->tid = current->pid;
+	__builtin_memcpy(sample->comm, current->comm, sizeof(sample->comm));
+	bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void span_end(struct span *span, struct task_struct *current, __u64 now)
+{
+	struct iotrace_process *process = process_of(current->tgid);
+
+	span_account(span, current, now);
+	if (process) {
+		fine_add_shared(&process->total_ns, now - span->begin_ns);
+		for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
+			fine_add_shared(&process->parts_ns[i], span->parts[i]);
+	}
+	sample(span, current);
+	span->begin_ns = 0;
+}
+
+/* ---- sockets ---- */
+
+static __always_inline void count_handed_over(__u32 pid)
+{
+	struct iotrace_process *process = process_of(pid);
+
+	if (process)
+		count(&process->handed_over);
+}
+
+/* False: another thread has taken the socket over since. */
+static __always_inline bool is_receiver(__u64 socket, struct task_struct *current)
+{
+	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
+
+	return receiver && receiver->waits && receiver->tid == (__u32)current->pid;
+}
+
+static __always_inline void span_begin(struct task_struct *current, __u64 socket, __u64 now)
+{
+	struct receiver receiver = {.pid = current->tgid, .tid = current->pid, .waits = 1}, *before;
+	struct span *span = bpf_task_storage_get(&spans, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!span)
+		return;
+	before = bpf_map_lookup_elem(&receivers, &socket);
+	if (before && before->waits && before->tid != receiver.tid)
+		count_handed_over(receiver.pid);
+	bpf_map_update_elem(&receivers, &socket, &receiver, BPF_ANY);
+	*span = (struct span){.begin_ns = now, .since_ns = now, .socket = socket};
+}
+
+static __always_inline void received(struct task_struct *current, __u64 socket, __u64 now)
+{
+	struct span *span = open_span(current);
+	struct iotrace_process *process;
+
+	if (span && span->asked == socket)
+		return; /* the answer to a request of its own */
+	if (span && is_receiver(span->socket, current)) {
+		if (span->socket == socket)
+			return; /* more of the same request */
+		process = process_of(current->tgid);
+		if (process)
+			count(&process->interleaved);
+	}
+	span_begin(current, socket, now);
+}
+
+/* Before the bytes go: as soon as they are there, the next request may come. */
+static __always_inline void sends(struct task_struct *current, __u64 socket)
+{
+	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
+
+	if (!receiver || !receiver->waits || receiver->tid == (__u32)current->pid)
+		return;
+	receiver->waits = 0;
+	count_handed_over(receiver->pid);
+}
+
+static __always_inline void sent(struct span *span, struct task_struct *current, __u64 socket, __u64 now)
+{
+	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
+
+	if (!receiver || !receiver->waits) { /* nobody's response */
+		if (span->socket != socket)
+			span->asked = socket;
+		return;
+	}
+	if (receiver->tid != (__u32)current->pid)
+		return;
+	receiver->waits = 0;
+	if (span->socket == socket)
+		span_end(span, current, now);
+}
+
+/* ---- system calls ---- */
+
+/* The socket's inode; 0 when the descriptor is none. `mode`: what kind of file it is. */
+static __always_inline __u64 socket_of(struct task_struct *current, struct pt_regs *regs, __u32 *mode)
+{
+	struct inode *inode = inode_of_descriptor(current, regs);
+
+	*mode = inode ? PEEK(inode, inode, i_mode) & S_IFMT : 0;
+	return *mode == S_IFSOCK ? PEEK(inode, inode, i_ino) : 0;
+}
+
+static __always_inline bool is_on_storage(__u32 mode)
+{
+	return mode == S_IFREG || mode == S_IFBLK;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(span_enter, struct pt_regs *regs, long number)
+{
+	struct task_struct *current;
+	struct span *span;
+	__u64 socket;
+	__u32 mode;
+	__u8 kind;
+
+	if (!switched_on || (__u64)number >= IOTRACE_SYSCALLS)
+		return 0;
+	kind = span_call_of[number & (IOTRACE_SYSCALLS - 1)];
+	if (!kind)
+		return 0;
+	current = bpf_get_current_task_btf();
+	span = open_span(current);
+	if (!span && kind != IOTRACE_SPAN_SEND)
+		return 0;
+	if (kind == IOTRACE_SPAN_RECEIVE || kind == IOTRACE_SPAN_SEND) {
+		socket = socket_of(current, regs, &mode);
+		if (socket && kind == IOTRACE_SPAN_SEND && current_selected(current))
+			sends(current, socket);
+		kind = is_on_storage(mode) ? IOTRACE_SPAN_FILE : IOTRACE_SPAN_NONE;
+	}
+	if (!span)
+		return 0;
+	span_account(span, current, bpf_ktime_get_ns());
+	span->call = kind;
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(span_exit, struct pt_regs *regs, long result)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	__u64 number = SYSCALL_NUMBER(regs), socket, now;
+	struct span *span;
+	__u32 mode;
+	__u8 kind;
+
+	if (!switched_on || number >= IOTRACE_SYSCALLS)
+		return 0;
+	kind = span_call_of[number & (IOTRACE_SYSCALLS - 1)];
+	if (!kind)
+		return 0;
+	now = bpf_ktime_get_ns();
+	span = open_span(current);
+	if (span) {
+		span_account(span, current, now);
+		span->call = IOTRACE_SPAN_NONE;
+	}
+	if (result <= 0 || !(kind == IOTRACE_SPAN_RECEIVE || (kind == IOTRACE_SPAN_SEND && span)) ||
+	    !current_selected(current))
+		return 0;
+	socket = socket_of(current, regs, &mode);
+	if (!socket)
+		return 0;
+	if (kind == IOTRACE_SPAN_RECEIVE)
+		received(current, socket, now);
+	else if (span)
+		sent(span, current, socket, now);
+	return 0;
+}
+
+#endif

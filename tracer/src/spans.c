@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spans.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fine.h"
+#include "say.h"
+
+static const char *const PARTS[IOTRACE_SPAN_PARTS] = {
+	[IOTRACE_SPAN_COMPUTE] = "compute", [IOTRACE_SPAN_VFS] = "vfs",		  [IOTRACE_SPAN_IO] = "io",
+	[IOTRACE_SPAN_LOCKED] = "lock",	    [IOTRACE_SPAN_RUN_QUEUE] = "run_queue", [IOTRACE_SPAN_OTHER] = "other",
+};
+
+static FILE *open_csv(const char *path, const char *columns)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file) {
+		complain("name a file in a directory that can be written", strerror(errno), "--spans %s", path);
+		return NULL;
+	}
+	fputs(columns, file);
+	return file;
+}
+
+int spans_open(struct spans_file *spans, const char *path)
+{
+	char samples[PATH_MAX];
+
+	*spans = (struct spans_file){0};
+	if (!path)
+		return EXIT_OK;
+	snprintf(samples, sizeof(samples), "%s.samples", path);
+	spans->known = calloc(IOTRACE_SPAN_PROCESSES, sizeof(*spans->known));
+	if (!spans->known)
+		abort();
+	spans->processes = open_csv(path, "t_unix_ns,t_mono_ns,interval_ns,pid,comm,spans,handed_over,interleaved,"
+					  "total_mean_ns,total_p50_ns,total_p99_ns");
+	if (!spans->processes)
+		return EXIT_OUTPUT;
+	spans->samples = open_csv(samples, "t_unix_ns,t_mono_ns,pid,tid,comm,socket_inode,total_ns");
+	if (!spans->samples)
+		return EXIT_OUTPUT;
+	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++) {
+		fprintf(spans->processes, ",%s_mean_ns,%s_p50_ns,%s_p99_ns", PARTS[i], PARTS[i], PARTS[i]);
+		fprintf(spans->samples, ",%s_ns", PARTS[i]);
+	}
+	fputc('\n', spans->processes);
+	fputc('\n', spans->samples);
+	return EXIT_OK;
+}
+
+void spans_begin(struct spans_file *spans, long long mono_ns)
+{
+	spans->last_mono_ns = mono_ns;
+}
+
+static void write_text(FILE *file, const char *text)
+{
+	fputs(",\"", file);
+	for (; *text && *text != '\n'; text++)
+		fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+	fputc('"', file);
+}
+
+/* Empty when the process is gone. */
+static void write_name(FILE *file, __u32 pid)
+{
+	char path[64], name[64] = "";
+	FILE *comm;
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	comm = fopen(path, "re");
+	if (comm) {
+		if (!fgets(name, sizeof(name), comm))
+			name[0] = 0;
+		fclose(comm);
+	}
+	if (name[0])
+		write_text(file, name);
+	else
+		fputc(',', file);
+}
+
+static struct known_process *find(struct spans_file *spans, __u32 pid)
+{
+	for (size_t i = 0; i < spans->count; i++)
+		if (spans->known[i].pid == pid)
+			return &spans->known[i];
+	if (spans->count == IOTRACE_SPAN_PROCESSES)
+		return NULL; /* the kernel keeps no more, either */
+	spans->known[spans->count] = (struct known_process){.pid = pid};
+	return &spans->known[spans->count++];
+}
+
+void spans_process(struct spans_file *spans, __u32 pid, const struct iotrace_process *now, const struct anchor *anchor,
+		   long long mono_ns)
+{
+	struct known_process *known = find(spans, pid);
+	const struct iotrace_process *before;
+	FILE *file = spans->processes;
+
+	if (!known)
+		return;
+	before = &known->counted;
+	if (memcmp(now, before, sizeof(*now)) == 0)
+		return; /* it answered nothing */
+	fprintf(file, "%lld,%lld,%lld,%u", clock_to_unix(anchor, mono_ns), mono_ns, mono_ns - spans->last_mono_ns, pid);
+	write_name(file, pid);
+	fprintf(file, ",%llu,%llu,%llu", (unsigned long long)(now->total_ns.count - before->total_ns.count),
+		(unsigned long long)(now->handed_over - before->handed_over),
+		(unsigned long long)(now->interleaved - before->interleaved));
+	fine_write(file, &now->total_ns, &before->total_ns);
+	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
+		fine_write(file, &now->parts_ns[i], &before->parts_ns[i]);
+	fputc('\n', file);
+	known->counted = *now;
+}
+
+void spans_sample(struct spans_file *spans, const struct iotrace_span *span, const struct anchor *anchor)
+{
+	char comm[IOTRACE_COMM_BYTES + 1] = "";
+	unsigned long long total = 0;
+	FILE *file = spans->samples;
+
+	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
+		total += span->parts[i];
+	memcpy(comm, span->comm, IOTRACE_COMM_BYTES);
+	fprintf(file, "%lld,%llu,%u,%u", clock_to_unix(anchor, span->begin_ns), (unsigned long long)span->begin_ns,
+		span->pid, span->tid);
+	write_text(file, comm);
+	fprintf(file, ",%llu,%llu", (unsigned long long)span->socket, total);
+	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
+		fprintf(file, ",%llu", (unsigned long long)span->parts[i]);
+	fputc('\n', file);
+}
+
+void spans_forget(struct spans_file *spans, __u32 pid)
+{
+	struct known_process *known = find(spans, pid);
+
+	if (known)
+		*known = spans->known[--spans->count];
+}
+
+bool spans_end(struct spans_file *spans, long long mono_ns)
+{
+	spans->last_mono_ns = mono_ns;
+	return fflush(spans->processes) == 0 && fflush(spans->samples) == 0;
+}
+
+void spans_close(struct spans_file *spans)
+{
+	if (spans->processes)
+		fclose(spans->processes);
+	if (spans->samples)
+		fclose(spans->samples);
+	free(spans->known);
+	*spans = (struct spans_file){0};
+}

@@ -1,0 +1,283 @@
+"""Spans of requests, held against what the server that answers them measures itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracer.tests.test_context import has_loopback
+from tracer.tests.tracing import Trace, tracing
+
+pytestmark = [
+    pytest.mark.bpf,
+    pytest.mark.root,
+    pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not account waiting"),
+]
+
+PARTS = ("compute", "vfs", "io", "lock", "run_queue", "other")
+MS = 1_000_000
+#: A server's clocks are read within the span, and reading them takes Python some time; more on a busy machine.
+AROUND_NS = 5 * MS
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen[str]
+    connect: Callable[[], socket.socket]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+@contextmanager
+def server(file: Path, place: str, *prefix: str) -> Iterator[Server]:
+    """Serves at a path, or with `tcp` on the loopback device."""
+    process = subprocess.Popen(
+        [*prefix, sys.executable, str(Path(__file__).with_name("span_server.py")), str(file), place],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    where = process.stdout.readline().strip()
+
+    def connect() -> socket.socket:
+        if place == "tcp":
+            return socket.create_connection(("127.0.0.1", int(where)))
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(place)
+        return client
+
+    try:
+        yield Server(process, connect)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def ask(client: socket.socket, kind: str, amount: int) -> dict[str, Any]:
+    client.sendall(f"{kind} {amount}\n".encode())
+    with client.makefile() as lines:
+        answer: dict[str, Any] = json.loads(lines.readline())
+    return answer
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def samples(path: Path) -> list[dict[str, int]]:
+    """Of all threads, in the order of their ends; the parts of each add up to it."""
+    found = [
+        {name: int(value) for name, value in row.items() if name != "comm"} for row in rows(Path(f"{path}.samples"))
+    ]
+    for sample in found:
+        assert sample["total_ns"] == sum(sample[f"{part}_ns"] for part in PARTS)
+    return found
+
+
+def total(path: Path, pid: int, column: str) -> int:
+    return sum(int(row[column]) for row in rows(path) if int(row["pid"]) == pid)
+
+
+@contextmanager
+def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, Path]]:
+    path = tmp_path / "spans.csv"
+    arguments = ("--device", disk, "--pid", str(pid), "--spans", str(path), "--span-sample", "1")
+    with tracing(tmp_path / "io.bin", *arguments) as trace:
+        yield trace, path
+
+
+@pytest.fixture
+def file(mounted: Path) -> Path:
+    path = mounted / "file"
+    path.write_bytes(os.urandom(4 << 20))
+    os.sync()
+    return path
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "tcp" and not has_loopback():
+        pytest.skip("127.0.0.1 cannot be reached")
+    return "tcp" if request.param == "tcp" else str(tmp_path / "socket")
+
+
+def assert_is_span(sample: dict[str, int], answer: dict[str, Any]) -> None:
+    """Whole, CPU and waiting for one, of one request, by tracer and server."""
+    assert sample["tid"] == answer["tid"]
+    outside_ns = sample["total_ns"] - answer["wall"]  # of what the server has measured
+    assert 0 <= outside_ns < answer["wall"] / 5 + AROUND_NS
+    assert answer["queued"] - MS <= sample["run_queue_ns"] <= answer["queued"] + outside_ns + MS
+    # The tracer sees a switch some microseconds later or earlier than the scheduler counts it.
+    on_cpu = sample["compute_ns"] + sample["vfs_ns"]
+    assert answer["cpu"] * 0.9 - MS <= on_cpu < answer["wall"] - answer["queued"] + outside_ns + MS
+
+
+def test_each_part_is_what_the_server_measured(disk: str, tmp_path: Path, file: Path, place: str) -> None:
+    kinds = (("compute", 30_000), ("lock", 40_000), ("read", 60), ("sleep", 20_000)) * 3
+    with server(file, place) as serving, tracing_spans(tmp_path, disk, serving.pid) as (trace, path):
+        with serving.connect() as client:
+            answers = [ask(client, *kind) for kind in kinds]
+        assert trace.stop() == 0
+    found = samples(path)
+    assert len(found) == len(answers)
+    for sample, answer, (kind, amount) in zip(found, answers, kinds, strict=True):
+        assert_is_span(sample, answer)
+        waited = {name: sample[f"{name}_ns"] for name in ("io", "lock", "other")}
+        if kind == "compute":
+            assert sum(waited.values()) < AROUND_NS
+            assert sample["compute_ns"] >= amount * 950
+        elif kind == "read":
+            in_calls = sample["vfs_ns"] + sample["io_ns"] + sample["run_queue_ns"]
+            assert 0.6 * answer["work"] < in_calls < answer["work"] + AROUND_NS
+            assert sample["io_ns"] > sample["lock_ns"] + sample["other_ns"]
+        else:
+            part = {"lock": "lock", "sleep": "other"}[kind]
+            assert amount * 950 <= sample[f"{part}_ns"] <= answer["work"]
+            assert sum(waited.values()) - waited[part] < AROUND_NS
+    # Of the three, for the machine below may take a CPU away without anybody's clock telling.
+    computed = list(zip(found, answers, strict=True))[::4]
+    assert min(sample["compute_ns"] / answer["cpu"] for sample, answer in computed) < 1.1
+    assert total(path, serving.pid, "spans") == len(kinds)
+    assert total(path, serving.pid, "handed_over") == total(path, serving.pid, "interleaved") == 0
+
+
+def test_the_lines_of_a_process_add_up_to_its_spans(disk: str, tmp_path: Path, file: Path) -> None:
+    with (
+        server(file, str(tmp_path / "socket")) as serving,
+        tracing_spans(tmp_path, disk, serving.pid) as (trace, path),
+    ):
+        clients = [serving.connect() for _ in range(4)]
+        for _ in range(20):
+            for client in clients:
+                client.sendall(b"sleep 20000\n")
+            for client in clients:
+                client.recv(1000)
+        for client in clients:
+            client.close()
+        assert trace.stop() == 0
+    found, lines = samples(path), rows(path)
+    assert len(lines) >= 1 and {row["pid"] for row in lines} == {str(serving.pid)}
+    assert len(found) == sum(int(row["spans"]) for row in lines) == 80
+    assert len({sample["tid"] for sample in found}) == 4
+    for name in ("total", *PARTS):
+        counted = sum(int(row["spans"]) * int(row[f"{name}_mean_ns"]) for row in lines)
+        assert abs(counted - sum(sample[f"{name}_ns"] for sample in found)) <= 80
+        for row in lines:
+            assert int(row[f"{name}_p50_ns"]) <= int(row[f"{name}_p99_ns"])
+    if len(lines) == 1:
+        median = sorted(sample["total_ns"] for sample in found)[39]
+        assert median <= int(lines[0]["total_p50_ns"]) <= median * 1.25
+    assert trace.status()["spans"] == {"sample_every": 1, "samples_dropped": 0, "not_counted": 0}
+
+
+def test_waiting_for_a_cpu(disk: str, tmp_path: Path, file: Path) -> None:
+    pinned = ("taskset", "-c", "0")
+    loops = [subprocess.Popen([*pinned, "sh", "-c", "while :; do :; done"]) for _ in range(3)]
+    try:
+        with (
+            server(file, str(tmp_path / "socket"), *pinned) as serving,
+            tracing_spans(tmp_path, disk, serving.pid) as (trace, path),
+        ):
+            with serving.connect() as client:
+                answer = ask(client, "compute", 200_000)
+            assert trace.stop() == 0
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    (sample,) = samples(path)
+    assert answer["queued"] > 100 * MS
+    outside_ns = sample["total_ns"] - answer["wall"]
+    assert answer["queued"] * 0.98 <= sample["run_queue_ns"] <= answer["queued"] * 1.02 + outside_ns
+
+
+def test_requests_that_change_threads_make_no_span(disk: str, tmp_path: Path, file: Path) -> None:
+    with (
+        server(file, str(tmp_path / "socket")) as serving,
+        tracing_spans(tmp_path, disk, serving.pid) as (trace, path),
+    ):
+        with serving.connect() as client:
+            for _ in range(10):
+                ask(client, "hand", 1000)
+            ask(client, "sleep", 1000)
+        assert trace.stop() == 0
+    assert total(path, serving.pid, "handed_over") == 10
+    assert total(path, serving.pid, "spans") == len(samples(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "spans", "interleaved"),
+    [
+        ("rA sA", 1, 0),
+        ("rA rA sA sA", 1, 0),  # in parts
+        ("rA sA rA sA", 2, 0),
+        ("rA rB sA sB", 1, 1),  # two at a time: the second one's span is whole
+        ("rA sB rB sA", 1, 0),  # asks somebody else before it answers
+        ("sA rB sB", 1, 0),  # a response whose request was not seen
+    ],
+)
+def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, tmp_path: Path) -> None:
+    pairs = {name: socket.socketpair() for name in "AB"}
+    for _, far in pairs.values():
+        far.sendall(b"xxxx")  # before the trace: all that is to be received
+
+    def run() -> None:
+        for step in steps.split():
+            near = pairs[step[1]][0]
+            near.recv(1) if step[0] == "r" else near.send(b"y")
+
+    try:
+        with tracing_spans(tmp_path, disk, os.getpid()) as (trace, path):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+            assert trace.stop() == 0
+    finally:
+        for pair in pairs.values():
+            for end in pair:
+                end.close()
+    assert total(path, os.getpid(), "spans") == len(samples(path)) == spans
+    assert total(path, os.getpid(), "interleaved") == interleaved
+    assert total(path, os.getpid(), "handed_over") == 0
+
+
+def test_other_processes_are_filtered_out(disk: str, tmp_path: Path, file: Path) -> None:
+    with (
+        server(file, str(tmp_path / "socket")) as serving,
+        tracing_spans(tmp_path, disk, os.getppid()) as (trace, path),
+    ):
+        with serving.connect() as client:
+            ask(client, "sleep", 1000)
+        assert trace.stop() == 0
+    assert not [row for row in rows(path) if int(row["pid"]) == serving.pid]
+
+
+def test_without_it_nothing_is_attached(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        assert trace.stop() == 0
+    assert not [probe for probe in trace.status()["probes"] if probe.startswith("span")]
+    assert "spans" not in trace.status()
+
+
+def test_a_place_that_cannot_be_written(binary: Path, tmp_path: Path) -> None:
+    command = [str(binary), "--output", str(tmp_path / "io.bin"), "--spans", str(tmp_path / "missing" / "s.csv")]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 4
+    assert "--spans" in result.stderr and result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
