@@ -361,6 +361,8 @@ def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None
     trace = json.loads((folder / "io.bin.json").read_text())
     traced_ns = trace["stopped_mono_ns"] - trace["started_mono_ns"]
     assert ends[-1] - begins[0] == pytest.approx(traced_ns, abs=5e8)
+    with (folder / "peers.csv").open() as file:  # the agent's own callers at least
+        assert {int(line["t_mono_ns"]) for line in csv.DictReader(file)} <= {int(line["t_mono_ns"]) for line in lines}
     # This test alone was woken that often: each status and each answer of the agent.
     assert sum(int(line["run_queue_waits"]) for line in lines) > 10
 
@@ -369,7 +371,7 @@ def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None
 @pytest.mark.root
 def test_a_tracer_without_context_loads_no_program_for_it(tracing_agent: Running) -> None:
     folder = _trace(tracing_agent, without_context=True)
-    assert not (folder / "context.csv").exists()
+    assert not (folder / "context.csv").exists() and not (folder / "peers.csv").exists()
     probes = json.loads((folder / "io.bin.json").read_text())["probes"]
     assert "block_rq_issue" in probes
     assert not {"sched_switch", "sched_wakeup", "tcp_probe"} & set(probes)

@@ -17,6 +17,7 @@
 #include "log.bpf.h"
 #include "owner.bpf.h"
 #include "context.bpf.h"
+#include "peer.bpf.h"
 #include "driver.bpf.h"
 #include "span.bpf.h"
 

@@ -267,6 +267,20 @@ struct iotrace_span {
 
 /* ---- system calls ---- */
 
+/* ---- other machines, with --peers ---- */
+
+#define IOTRACE_PEERS 1024 /* addresses; one stands for all that are too many */
+
+struct iotrace_address {
+	__u8 bytes[16]; /* IPv6; IPv4 as ::ffff:a.b.c.d */
+};
+
+/* Of all CPUs, since the start. */
+struct iotrace_peer {
+	struct iotrace_fine rtt_us; /* smoothed round-trip time, at each segment received from there */
+	__u64 retransmits;
+};
+
 enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_NONE = 0,
 	IOTRACE_CALL_TIMED,    /* its entry begins the VFS layer */

@@ -127,7 +127,18 @@ struct blk_mq_queue_data {
 
 struct irqaction;
 
-struct sock;
+struct sock_common {
+	__u32 skc_daddr;
+	unsigned short skc_family;
+	struct {
+		__u8 bytes[16];
+	} skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
 struct sk_buff;
 
 struct tcp_sock {

@@ -154,54 +154,12 @@ static void find_never_completed(struct trace *trace)
 		usleep(10000);
 }
 
-/* A line about the time since the last one. */
-static bool step_context(struct trace *trace)
-{
-	struct iotrace_context kernel;
-
-	if (!trace->context.file)
-		return true;
-	probe_context(trace->probe, &kernel);
-	errno = 0;
-	if (context_step(&trace->context, &kernel, &trace->anchor))
-		return true;
-	trace->output.error = errno ? errno : ENOSPC;
-	return false;
-}
-
-struct span_step {
-	struct trace *trace;
-	long long mono_ns;
-};
-
-static void handle_process(void *context, __u32 pid, const struct iotrace_process *process, bool gone)
-{
-	struct span_step *step = context;
-
-	spans_process(&step->trace->spans, pid, process, &step->trace->anchor, step->mono_ns);
-	if (gone)
-		spans_forget(&step->trace->spans, pid);
-}
-
-static void handle_sample(void *context, const struct iotrace_span *span)
-{
-	struct span_step *step = context;
-
-	spans_sample(&step->trace->spans, span, &step->trace->anchor);
-}
-
 /* Lines about the time since the last ones. */
-static bool step_spans(struct trace *trace)
+static bool step_beside(struct trace *trace)
 {
-	struct span_step step = {trace, clock_now(CLOCK_MONOTONIC)};
-
-	if (!trace->spans.processes)
+	if (beside_step(&trace->beside, trace->probe, &trace->anchor))
 		return true;
-	errno = 0;
-	probe_spans(trace->probe, &(struct span_reader){handle_process, handle_sample, &step});
-	if (spans_end(&trace->spans, step.mono_ns))
-		return true;
-	trace->output.error = errno ? errno : ENOSPC;
+	trace->output.error = errno;
 	return false;
 }
 
@@ -235,8 +193,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 		if (now < next_status)
 			continue;
 		next_status = now + STATUS_EVERY_NS;
-		if (!output_flush(&trace->output) || !status_write(trace) || !step_context(trace) ||
-		    !step_spans(trace))
+		if (!output_flush(&trace->output) || !status_write(trace) || !step_beside(trace))
 			return;
 		if (output_is_short_of_space(&trace->output, trace->options.min_free_bytes)) {
 			trace->reason = "the file system is almost full (--min-free-bytes)";
@@ -250,9 +207,7 @@ static int finish(struct trace *trace)
 	double fullness;
 
 	if (!trace->output.error)
-		step_context(trace);
-	if (!trace->output.error)
-		step_spans(trace);
+		step_beside(trace);
 	switch_off(trace);
 	find_never_completed(trace);
 	while (probe_consume(trace->probe, &fullness) > 0)
@@ -283,8 +238,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	}
 	trace->anchor = clock_anchor();
 	switch_on(trace);
-	context_begin(&trace->context, &(struct iotrace_context){0});
-	spans_begin(&trace->spans, trace->started_mono_ns);
+	beside_begin(&trace->beside, trace->started_mono_ns);
 	if (output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns) && status_write(trace)) {
 		tell_ready(trace->options.ready_fd);
 		run(trace, signals);
@@ -351,13 +305,10 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 		return code;
 	driver_probe(&trace->support);
 	choose_modes(&trace->devices, &trace->support);
-	code = context_open(&trace->context, trace->options.context);
-	if (code == EXIT_OK)
-		code = spans_open(&trace->spans, trace->options.spans);
+	code = beside_open(&trace->beside, &trace->options);
 	if (code == EXIT_OK)
 		code = trace_to_output(trace, signals);
-	spans_close(&trace->spans);
-	context_close(&trace->context);
+	beside_close(&trace->beside);
 	return code;
 }
 

@@ -35,6 +35,7 @@ static const char HELP[] =
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
 	"                    with requests returned; costs each system call\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
+	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
 	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
@@ -52,7 +53,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"cgroup", required_argument, NULL, 'c'},     {"pid", required_argument, NULL, 'p'},
 	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
 	{"ring-bytes", required_argument, NULL, 'b'},
-	{"context", required_argument, NULL, 'x'},
+	{"context", required_argument, NULL, 'x'},    {"peers", required_argument, NULL, 'e'},
 	{"spans", required_argument, NULL, 'S'},      {"span-sample", required_argument, NULL, 'N'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
@@ -136,6 +137,9 @@ static bool apply(struct options *options, int option, const char *argument)
 		return *argument;
 	case 'x':
 		options->context = argument;
+		return *argument;
+	case 'e':
+		options->peers = argument;
 		return *argument;
 	case 'S':
 		options->spans = argument;

@@ -14,6 +14,7 @@
 struct options {
 	const char *output;
 	const char *context; /* NULL = none */
+	const char *peers;   /* the same */
 	const char *spans;   /* NULL = none */
 	unsigned span_sample_every;
 	const char *devices[MAX_DEVICES];

@@ -100,6 +100,14 @@ static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
 	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, wanted);
 }
 
+static void configure_peers(struct iotrace_bpf *skeleton, bool wanted)
+{
+	bpf_program__set_autoload(skeleton->progs.peer_segment, wanted);
+	bpf_program__set_autoload(skeleton->progs.peer_retransmit, wanted);
+	if (wanted)
+		bpf_map__set_max_entries(skeleton->maps.peers, IOTRACE_PEERS);
+}
+
 static void configure_spans(struct iotrace_bpf *skeleton, const struct options *options)
 {
 	bool wanted = options->spans;
@@ -136,6 +144,7 @@ static void configure(struct probe *probe, const struct options *options)
 	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
 	configure_context(skeleton, options->context);
+	configure_peers(skeleton, options->peers);
 	configure_spans(skeleton, options);
 	skeleton->rodata->measures_vfs = options->vfs;
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
@@ -160,6 +169,13 @@ static int load(struct probe *probe, const struct options *options, const struct
 		return error;
 	if (!targets_add(skeleton, options, devices))
 		return -errno;
+	if (options->peers) { /* of all that are too many */
+		const struct iotrace_address others = {0};
+		const struct iotrace_peer nothing = {0};
+
+		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.peers), &others, &nothing, BPF_NOEXIST))
+			return -errno;
+	}
 	if (options->spans) {
 		probe->samples = ring_buffer__new(bpf_map__fd(skeleton->maps.samples), handle_sample, probe, NULL);
 		if (!probe->samples)
@@ -259,6 +275,20 @@ void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
 void probe_context(struct probe *probe, struct iotrace_context *context)
 {
 	sum_cpus(probe, probe->skeleton->maps.contexts, context, sizeof(*context));
+}
+
+void probe_peers(struct probe *probe,
+		 void (*visit)(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer),
+		 void *context)
+{
+	int peers = bpf_map__fd(probe->skeleton->maps.peers);
+	struct iotrace_address address;
+	const struct iotrace_address *last = NULL;
+	struct iotrace_peer peer;
+
+	for (; bpf_map_get_next_key(peers, last, &address) == 0; last = &address)
+		if (bpf_map_lookup_elem(peers, &address, &peer) == 0)
+			visit(context, &address, &peer);
 }
 
 void probe_spans(struct probe *probe, const struct span_reader *reader)

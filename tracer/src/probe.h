@@ -28,6 +28,11 @@ unsigned long probe_consume(struct probe *probe, double *fullness);
 /* What --vfs has counted, all CPUs together. */
 void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table);
 
+/* Tells `visit` what --peers has counted of each address. */
+void probe_peers(struct probe *probe,
+		 void (*visit)(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer),
+		 void *context);
+
 /* What --context has counted, all CPUs together. */
 void probe_context(struct probe *probe, struct iotrace_context *context);
 

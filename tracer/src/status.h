@@ -5,15 +5,14 @@
 
 #include <stdbool.h>
 
+#include "beside.h"
 #include "catalog.h"
 #include "clock.h"
-#include "context.h"
 #include "device.h"
 #include "options.h"
 #include "output.h"
 #include "probe.h"
 #include "rotation.h"
-#include "spans.h"
 
 struct trace {
 	struct options options;
@@ -23,8 +22,7 @@ struct trace {
 	struct probe *probe;
 	struct catalog catalog;
 	struct rotation rotation;
-	struct context_file context;
-	struct spans_file spans;
+	struct beside beside;
 	struct output output;
 	struct anchor anchor;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Round-trip times and retransmits, apart for each address at the other end of TCP connections. Loaded with --peers. */
+#ifndef PEER_BPF_H
+#define PEER_BPF_H
+
+#include "device.bpf.h"
+#include "histogram.bpf.h"
+#include "peek.bpf.h"
+
+#define FAMILY_INET 2
+#define FAMILY_INET6 10
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* IOTRACE_PEERS with --peers */
+	__type(key, struct iotrace_address);
+	__type(value, struct iotrace_peer);
+} peers SEC(".maps");
+
+static const struct iotrace_peer new_peer; /* too large for the stack */
+
+/* False for what is neither IPv4 nor IPv6. */
+static __always_inline bool read_address(const struct sock *sock, struct iotrace_address *address)
+{
+	const struct sock_common *common = &sock->__sk_common;
+	__u16 family = 0;
+
+	bpf_core_read(&family, sizeof(family), &common->skc_family);
+	if (family == FAMILY_INET) {
+		address->bytes[10] = address->bytes[11] = 0xff;
+		bpf_core_read(&address->bytes[12], 4, &common->skc_daddr);
+	} else if (family == FAMILY_INET6 && bpf_core_field_exists(common->skc_v6_daddr)) {
+		bpf_core_read(address->bytes, sizeof(address->bytes), &common->skc_v6_daddr);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* When there are too many: the entry of all others, whose address is 0. */
+static __always_inline struct iotrace_peer *peer_of(const struct sock *sock)
+{
+	struct iotrace_address address = {};
+	struct iotrace_peer *peer;
+
+	if (!switched_on || !read_address(sock, &address))
+		return NULL;
+	peer = bpf_map_lookup_elem(&peers, &address);
+	if (peer)
+		return peer;
+	bpf_map_update_elem(&peers, &address, &new_peer, BPF_NOEXIST);
+	peer = bpf_map_lookup_elem(&peers, &address);
+	if (peer)
+		return peer;
+	address = (struct iotrace_address){};
+	return bpf_map_lookup_elem(&peers, &address);
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(peer_segment, struct sock *sock)
+{
+	struct iotrace_peer *peer = peer_of(sock);
+
+	if (peer)
+		fine_add_shared(&peer->rtt_us, PEEK(tcp_sock, sock, srtt_us) >> 3);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(peer_retransmit, struct sock *sock)
+{
+	struct iotrace_peer *peer = peer_of(sock);
+
+	if (peer)
+		__sync_fetch_and_add(&peer->retransmits, 1);
+	return 0;
+}
+
+#endif

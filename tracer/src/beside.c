@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "beside.h"
+
+#include <errno.h>
+
+#include "say.h"
+
+/* What the visitors of the kernel's tables need. */
+struct step {
+	struct beside *beside;
+	const struct anchor *anchor;
+	long long mono_ns;
+};
+
+int beside_open(struct beside *beside, const struct options *options)
+{
+	int code = context_open(&beside->context, options->context);
+
+	if (code == EXIT_OK)
+		code = peers_open(&beside->peers, options->peers);
+	if (code == EXIT_OK)
+		code = spans_open(&beside->spans, options->spans);
+	return code;
+}
+
+void beside_begin(struct beside *beside, long long mono_ns)
+{
+	context_begin(&beside->context, &(struct iotrace_context){0});
+	peers_begin(&beside->peers, mono_ns);
+	spans_begin(&beside->spans, mono_ns);
+}
+
+static bool step_context(const struct step *step, struct probe *probe)
+{
+	struct context_file *context = &step->beside->context;
+	struct iotrace_context kernel;
+
+	if (!context->file)
+		return true;
+	probe_context(probe, &kernel);
+	return context_step(context, &kernel, step->anchor);
+}
+
+static void handle_peer(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer)
+{
+	struct step *step = context;
+
+	peers_peer(&step->beside->peers, address, peer, step->anchor, step->mono_ns);
+}
+
+static bool step_peers(struct step *step, struct probe *probe)
+{
+	if (!step->beside->peers.file)
+		return true;
+	probe_peers(probe, handle_peer, step);
+	return peers_end(&step->beside->peers, step->mono_ns);
+}
+
+static void handle_process(void *context, __u32 pid, const struct iotrace_process *process, bool gone)
+{
+	struct step *step = context;
+
+	spans_process(&step->beside->spans, pid, process, step->anchor, step->mono_ns);
+	if (gone)
+		spans_forget(&step->beside->spans, pid);
+}
+
+static void handle_sample(void *context, const struct iotrace_span *span)
+{
+	struct step *step = context;
+
+	spans_sample(&step->beside->spans, span, step->anchor);
+}
+
+static bool step_spans(struct step *step, struct probe *probe)
+{
+	if (!step->beside->spans.processes)
+		return true;
+	probe_spans(probe, &(struct span_reader){handle_process, handle_sample, step});
+	return spans_end(&step->beside->spans, step->mono_ns);
+}
+
+bool beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor)
+{
+	struct step step = {beside, anchor, clock_now(CLOCK_MONOTONIC)};
+
+	errno = 0;
+	if (step_context(&step, probe) && step_peers(&step, probe) && step_spans(&step, probe))
+		return true;
+	if (!errno)
+		errno = ENOSPC;
+	return false;
+}
+
+void beside_close(struct beside *beside)
+{
+	context_close(&beside->context);
+	peers_close(&beside->peers);
+	spans_close(&beside->spans);
+}

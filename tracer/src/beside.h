@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is written each second beside the records: --context, --peers, --spans. */
+#ifndef BESIDE_H
+#define BESIDE_H
+
+#include <stdbool.h>
+
+#include "clock.h"
+#include "context.h"
+#include "options.h"
+#include "peers.h"
+#include "probe.h"
+#include "spans.h"
+
+struct beside {
+	struct context_file context;
+	struct peers_file peers;
+	struct spans_file spans;
+};
+
+/* Opens what the options name. Returns an exit code and says why not; to be closed in either case. */
+int beside_open(struct beside *beside, const struct options *options);
+
+/* Lines are about the time since the one before, the first ones since `mono_ns`. */
+void beside_begin(struct beside *beside, long long mono_ns);
+
+/* False, with errno, when a file cannot be written. */
+bool beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor);
+
+void beside_close(struct beside *beside);
+
+#endif

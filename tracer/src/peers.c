@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peers.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fine.h"
+#include "say.h"
+
+int peers_open(struct peers_file *peers, const char *path)
+{
+	*peers = (struct peers_file){0};
+	if (!path)
+		return EXIT_OK;
+	peers->known = calloc(IOTRACE_PEERS, sizeof(*peers->known));
+	if (!peers->known)
+		abort();
+	peers->file = fopen(path, "we");
+	if (!peers->file) {
+		complain("name a file in a directory that can be written", strerror(errno), "--peers %s", path);
+		return EXIT_OUTPUT;
+	}
+	fputs("t_unix_ns,t_mono_ns,interval_ns,peer,tcp_rtt_samples,tcp_rtt_mean_us,tcp_rtt_p50_us,tcp_rtt_p99_us,"
+	      "tcp_retransmits\n",
+	      peers->file);
+	return EXIT_OK;
+}
+
+void peers_begin(struct peers_file *peers, long long mono_ns)
+{
+	peers->last_mono_ns = mono_ns;
+}
+
+/* Never full: the kernel keeps no more of them, and none ever goes. */
+static struct iotrace_peer *last_known(struct peers_file *peers, const struct iotrace_address *address)
+{
+	for (size_t i = 0; i < peers->count; i++)
+		if (memcmp(&peers->known[i].address, address, sizeof(*address)) == 0)
+			return &peers->known[i].counted;
+	peers->known[peers->count] = (struct known_peer){.address = *address};
+	return &peers->known[peers->count++].counted;
+}
+
+/* An IPv4 address as such; all others together have the address 0. */
+static const char *name_of(const struct iotrace_address *address, char text[INET6_ADDRSTRLEN])
+{
+	static const struct iotrace_address OTHERS, MAPPED = {{[10] = 0xff, [11] = 0xff}};
+
+	if (memcmp(address, &OTHERS, sizeof(OTHERS)) == 0)
+		return "others";
+	if (memcmp(address, &MAPPED, 12) == 0)
+		return inet_ntop(AF_INET, &address->bytes[12], text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, address->bytes, text, INET6_ADDRSTRLEN);
+}
+
+void peers_peer(struct peers_file *peers, const struct iotrace_address *address, const struct iotrace_peer *now,
+		const struct anchor *anchor, long long mono_ns)
+{
+	struct iotrace_peer *before = last_known(peers, address);
+	char text[INET6_ADDRSTRLEN];
+
+	if (now->rtt_us.count == before->rtt_us.count && now->retransmits == before->retransmits)
+		return;
+	fprintf(peers->file, "%lld,%lld,%lld,%s,%llu", clock_to_unix(anchor, mono_ns), mono_ns,
+		mono_ns - peers->last_mono_ns, name_of(address, text),
+		(unsigned long long)(now->rtt_us.count - before->rtt_us.count));
+	fine_write(peers->file, &now->rtt_us, &before->rtt_us);
+	fprintf(peers->file, ",%llu\n", (unsigned long long)(now->retransmits - before->retransmits));
+	*before = *now;
+}
+
+bool peers_end(struct peers_file *peers, long long mono_ns)
+{
+	peers->last_mono_ns = mono_ns;
+	return fflush(peers->file) == 0;
+}
+
+void peers_close(struct peers_file *peers)
+{
+	if (peers->file)
+		fclose(peers->file);
+	free(peers->known);
+	*peers = (struct peers_file){0};
+}

@@ -1,0 +1,104 @@
+"""Round-trip times and retransmits of each peer, held against what the kernel tells the sockets and counts itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.test_context import has_loopback
+from tracer.tests.tracing import tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+TCPI_RTT = 68  # of struct tcp_info, us, smoothed
+
+
+def lines_of(path: Path, peer: str) -> list[dict[str, str]]:
+    with path.open() as file:
+        return [line for line in csv.DictReader(file) if line["peer"] == peer]
+
+
+def smoothed_us(connection: socket.socket) -> int:
+    (rtt_us,) = struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128), TCPI_RTT)
+    return int(rtt_us)
+
+
+def exchanges(server_address: str, client_address: str, count: int) -> Iterator[int]:
+    """After each exchange, the round-trip time that the kernel tells the client."""
+    with (
+        socket.create_server((server_address, 0)) as server,
+        socket.create_connection(server.getsockname(), source_address=(client_address, 0)) as client,
+    ):
+        answering, _ = server.accept()
+        with answering:
+            yield smoothed_us(client)
+            for _ in range(count):
+                client.sendall(b"x")
+                answering.recv(1)
+                answering.sendall(b"y")
+                client.recv(1)
+                yield smoothed_us(client)
+
+
+@pytest.mark.skipif(not has_loopback(), reason="127.0.0.1 cannot be reached")
+def test_each_peer_has_its_own_round_trip_times(disk: str, tmp_path: Path) -> None:
+    path = tmp_path / "peers.csv"
+    with tracing(tmp_path / "io.bin", "--device", disk, "--peers", str(path)) as trace:
+        told = {f"127.0.91.{n}": list(exchanges(f"127.0.91.{n}", "127.0.92.1", 300 * n)) for n in (1, 2)}
+        assert trace.stop() == 0
+    for peer, rtts_us in told.items():
+        lines = lines_of(path, peer)
+        segments = sum(int(line["tcp_rtt_samples"]) for line in lines)
+        assert segments >= len(rtts_us) - 1  # an answer each, and acknowledgements of their own
+        assert segments <= 2 * len(rtts_us) + 4
+        mean_us = sum(int(line["tcp_rtt_samples"]) * float(line["tcp_rtt_mean_us"]) for line in lines) / segments
+        assert min(rtts_us) - 1 <= mean_us <= max(rtts_us) + 1
+        assert all(int(line["tcp_rtt_p50_us"]) <= int(line["tcp_rtt_p99_us"]) for line in lines)
+        assert {line["tcp_retransmits"] for line in lines} == {"0"}
+    # What the servers' ends saw of the client.
+    assert sum(int(line["tcp_rtt_samples"]) for line in lines_of(path, "127.0.92.1")) >= 900
+
+
+# In a network of its own, whose queue is shorter than what is sent; says what the kernel counted there.
+LOSING = """
+import json, socket, subprocess, threading
+for command in ("ip link set lo up", "tc qdisc add dev lo root tbf rate 80mbit burst 70kb limit 70kb"):
+    subprocess.run(command.split(), check=True)
+with socket.create_server(("127.0.93.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    answering, _ = server.accept()
+    reader = threading.Thread(target=lambda: [None for _ in iter(lambda: answering.recv(1 << 16), b"")])
+    reader.start()
+    client.sendall(bytes(8 << 20))
+    client.shutdown(socket.SHUT_WR)
+    reader.join()
+names, values = [line.split() for line in open("/proc/net/snmp") if line.startswith("Tcp:")]
+print(json.dumps(int(values[names.index("RetransSegs")])))
+"""
+
+
+@pytest.mark.skipif(shutil.which("tc") is None or shutil.which("unshare") is None, reason="no tc, or no unshare")
+def test_what_was_sent_again(disk: str, tmp_path: Path) -> None:
+    path = tmp_path / "peers.csv"
+    with tracing(tmp_path / "io.bin", "--device", disk, "--peers", str(path)) as trace:
+        command = ["unshare", "--net", sys.executable, "-c", LOSING]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        assert trace.stop() == 0
+    counted = json.loads(done.stdout)
+    assert counted > 0
+    assert sum(int(line["tcp_retransmits"]) for line in lines_of(path, "127.0.93.1")) == counted
+
+
+def test_a_place_that_cannot_be_written(binary: Path, tmp_path: Path) -> None:
+    command = [str(binary), "--output", str(tmp_path / "io.bin"), "--peers", str(tmp_path / "missing" / "p.csv")]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 4
+    assert "--peers" in result.stderr and result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
