@@ -6,8 +6,10 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.RegionMetrics;
@@ -17,13 +19,15 @@ import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.RegionInfo;
+import org.apache.hadoop.hbase.ipc.ServerNotRunningYetException;
+import org.apache.hadoop.ipc.RemoteException;
 
 /**
  * Moves regions when servers come and go: {@code Regions offload|balance QUORUM PORT TIMEOUT_S ADDRESS...}.
  *
  * <p>{@code offload} takes all regions off the servers of these addresses, for good. {@code balance} waits until just
- * the servers of these addresses are there and spreads each table's regions over them, so that no server has two
- * more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
+ * the servers of these addresses are there and open, and spreads each table's regions over them, so that no server has
+ * two more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
  * moved, servers (address: regions of user tables, and their locality: the mean share of a region's bytes that lie on
  * the server's own DataNode, null without regions). Exit codes: 0, 2 usage, 4 not done in time.
  */
@@ -83,6 +87,11 @@ public final class Regions {
     while (!addresses.equals(liveAddresses())) {
       pause("live servers are " + liveAddresses() + ", expected " + addresses);
     }
+    for (ServerName server : admin.getRegionServers()) {
+      while (!isOpen(server)) {
+        pause(server.getHostname() + " is known to the master and does not answer yet");
+      }
+    }
     for (TableName table : admin.listTableNames()) {
       spread(table);
     }
@@ -94,6 +103,25 @@ public final class Regions {
       found.add(server.getHostname());
     }
     return found;
+  }
+
+  /** The master knows a server as soon as it has reported; until its write-ahead log is there it refuses everything. */
+  private boolean isOpen(ServerName server) throws IOException {
+    try {
+      admin.getRegions(server);
+      return true;
+    } catch (IOException refused) {
+      if (Stream.iterate((Throwable) refused, Objects::nonNull, Throwable::getCause).anyMatch(Regions::isStarting)) {
+        return false;
+      }
+      throw refused;
+    }
+  }
+
+  private static boolean isStarting(Throwable cause) {
+    return cause instanceof ServerNotRunningYetException
+        || cause instanceof RemoteException remote
+            && remote.getClassName().equals(ServerNotRunningYetException.class.getName());
   }
 
   /** One region at a time from the fullest server to the emptiest, until they differ by one at most. */
