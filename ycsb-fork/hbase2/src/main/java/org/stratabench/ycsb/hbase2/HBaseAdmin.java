@@ -136,6 +136,7 @@ public final class HBaseAdmin implements DatabaseAdmin {
       answer.put("dead_servers", addresses(metrics.getDeadServerNames()));
       answer.put("regions", regions);
       answer.put("table", name.getNameAsString());
+      answer.put("table_regions", null);
       if (admin.tableExists(name)) {
         answer.putAll(placement(connection, admin, name));
       }
