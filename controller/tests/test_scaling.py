@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from controller import scaling, screens
+from controller import cli, scaling, screens
 from controller.errors import ConfigError, InterruptedRunError, RunError
 from controller.guard import guarded
 from controller.inventory import Inventory
@@ -138,6 +138,15 @@ CUT = ("servers-2", "partial")
 
 def statuses(folder: Path) -> dict[str, Any]:
     return {store.run_id: (store.path.parent.name, store.manifest()["status"]) for store in runs(folder)}
+
+
+def test_its_report_is_drawn_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = series_folder(tmp_path, "x", "name: x\n", None)
+    run_of(folder, 2, "partial")
+    assert cli.main(["report", str(tmp_path / "x" / "latest")]) == 0
+    assert capsys.readouterr().out == f"{folder / schema.REPORT}\n"
+    assert "partial (not counted)" in (folder / schema.REPORT).read_text()
+    assert (folder / schema.SCALING.path).read_text().startswith("phase,servers,runs")
 
 
 def test_the_last_screen(tmp_path: Path) -> None:
