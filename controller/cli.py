@@ -20,10 +20,19 @@ from controller.progress import Progress
 from controller.results.finish import finish
 from controller.results.store import RunStore, runs
 from controller.runner import RunRequest, Verdict, recover, run
-from controller.scaling import Series, SeriesVerdict, recover_series, run_series, series_folder
+from controller.scaling import (
+    Series,
+    SeriesVerdict,
+    is_series,
+    recover_series,
+    run_series,
+    series_folder,
+    tabulate,
+)
 from controller.thresholds import check_thresholds, parse_threshold
 from controller.workloads import load_workload
 from viz.report import write_report
+from viz.scaling_report import write_scaling_report
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path("results")
@@ -91,7 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser("show", help="show a run's summary", parents=[target, output]).set_defaults(verb=_show)
     verbs.add_parser("join", help="make a run's joined tables again", parents=[target, output]).set_defaults(verb=_join)
     verbs.add_parser("export", help="pack a run into one file", parents=[target, output]).set_defaults(verb=_export)
-    verbs.add_parser("report", help="draw a run's report again", parents=[target, output]).set_defaults(verb=_report)
+    verbs.add_parser(
+        "report", help="draw the report of a run or a scaling experiment again", parents=[target, output]
+    ).set_defaults(verb=_report)
     return parser
 
 
@@ -293,7 +304,8 @@ def _join(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    print(write_report(_find(options).path))
+    folder = Path(options.run).resolve()
+    print(write_scaling_report(folder, tabulate(folder)) if is_series(folder) else write_report(_find(options).path))
     return 0
 
 

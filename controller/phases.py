@@ -199,7 +199,7 @@ class Measurement:
         self.measured_phases.append(phase.name)
         if phase.kind == "load":
             await self._count(phase)
-            await self._note_regions(phase)
+            self._note_regions(phase, await self._admin(phase, "status"))
 
     async def _go(self, phase: PlannedPhase) -> None:
         start_unix_ns = time.time_ns() + _START_AHEAD_NS + self._error_bound_ns
@@ -232,7 +232,9 @@ class Measurement:
             return
         self.progress.status(f"{phase.name}: {preparation.replace('_', ' ')}")
         if preparation in ("drop", "flush"):
-            await self._admin(phase, preparation)
+            answer = await self._admin(phase, preparation)
+            if preparation == "flush":
+                self._note_regions(phase, answer)
         else:
             await self.fleet.each([n.name for n in self._servers()], lambda agent: agent.evict_page_cache())
         self.store.append_event("prepared", phase=phase.name, preparation=preparation)
@@ -243,16 +245,21 @@ class Measurement:
         if rows != phase.record_count:
             raise RunError(f"{phase.name}: {phase.record_count} records were loaded, {self.database.name} holds {rows}")
 
-    async def _note_regions(self, phase: PlannedPhase) -> None:
-        """How many regions of the loaded table each server has: an uneven table does not use all servers alike."""
-        placed: dict[str, int] | None = (await self._admin(phase, "status")).get("table_regions")
+    def _note_regions(self, phase: PlannedPhase, answer: dict[str, Any]) -> None:
+        """How many regions of its table each server has, and which part of their bytes on disk lies on its own node:
+        an uneven table does not use all servers alike, and what lies elsewhere costs a way over the network."""
+        placed: dict[str, int] | None = answer.get("table_regions")
         if placed is None:  # a database without regions
             return
         at = {address: node for node, addresses in self.database.ports().items() for address in addresses}
+        shares: dict[str, float | None] = answer["table_locality"] if self.database.has_locality else {}
+        locality = {at.get(address, address): share for address, share in shares.items() if share is not None}
         regions = dict.fromkeys((node.name for node in self._servers()), 0)
         for address, count in placed.items():
             regions[at.get(address, address)] = regions.get(at.get(address, address), 0) + count
-        self.store.append_event("regions_placed", phase=phase.name, table=phase.table, regions=regions)
+        self.store.append_event(
+            "regions_placed", phase=phase.name, table=phase.table, regions=regions, locality=locality
+        )
         if max(regions.values()) - min(regions.values()) > 1:
             self.progress.line(f"{phase.name}: the regions of {phase.table} are not spread evenly: {regions}")
 

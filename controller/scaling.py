@@ -18,7 +18,7 @@ from controller.inventory import Inventory
 from controller.plan import Plan
 from controller.progress import Progress
 from controller.results.scaling import Scaling, analyse, data_servers, is_complete, read_runs, write_tables
-from controller.results.store import RunStore, new_folder, runs, write_atomically
+from controller.results.store import MANIFEST, RunStore, new_folder, runs, write_atomically
 from controller.runner import RunRequest, recover, run
 from viz.scaling_report import write_scaling_report
 
@@ -145,13 +145,24 @@ def _conclude(series: Series, progress: Progress, error: StrataError | None, *, 
         except StrataError as failure:
             error = error or DeployError(f"not taken down: {failure.what}", hint="strata destroy")
     progress.status("drawing the report")
-    outcome = analyse(read_runs(series.folder))
-    write_tables(outcome, series.folder)
+    outcome = tabulate(series.folder)
     try:
         write_scaling_report(series.folder, outcome)
     except StrataError as failure:
         error = error or failure
     return SeriesVerdict(series.folder, outcome, error)
+
+
+def tabulate(folder: Path) -> Scaling:
+    """What the complete runs of a scaling experiment say; its tables are written anew."""
+    outcome = analyse(read_runs(folder))
+    write_tables(outcome, folder)
+    return outcome
+
+
+def is_series(folder: Path) -> bool:
+    """Whether this is the folder of a scaling experiment, and not of a run."""
+    return (folder / EXPERIMENT).is_file() and not (folder / MANIFEST).exists()
 
 
 def _resume_hint(series: Series) -> str:

@@ -45,19 +45,20 @@ def steps_table(outcome: Scaling) -> str:
         Cell("run time (s)", number=True),
         Cell("most I/O time in"),
         Cell("share", number=True),
-        Cell("regions"),
+        Cell("regions on each server"),
+        Cell("locality (lowest)", number=True),
     ]
     rows = [_step_cells(step, first=step is outcome.of_phase(step.phase)[0]) for step in outcome.steps]
     note = (
         "<p>Values with 95 % intervals over the runs. I/O time: sum over all requests of the time in a layer; the"
         " largest part of all nodes and layers is named. Requests overlap, so it says where I/O waits, not how long"
-        " the clock ran.</p>"
+        " the clock ran. Locality: share of a server's bytes on disk that lies on its own node, mean and lowest.</p>"
     )
     return note + table(head, rows)
 
 
 def _step_cells(step: Step, *, first: bool) -> list[Cell]:
-    place, uneven = step.place, step.uneven_regions
+    place = step.place
     return [
         Cell(step.phase if first else ""),
         number(step.servers),
@@ -65,8 +66,23 @@ def _step_cells(step: Step, *, first: bool) -> list[Cell]:
         *(interval(e) for e in (step.throughput_ops_per_s, step.speedup, step.efficiency, step.runtime_s)),
         Cell(f"{place.node}: {place.layer}" if place else UNKNOWN),
         Cell(f"{place.share:.0%}" if place else UNKNOWN, number=True),
-        Cell(UNKNOWN if uneven is None else "even" if uneven <= 1 else f"uneven: {uneven} more on one server"),
+        Cell(_regions(step)),
+        Cell(_locality(step), number=True),
     ]
+
+
+def _regions(step: Step) -> str:
+    """``4, 4, 4``, in the order of the nodes."""
+    if step.regions is None or step.uneven_regions is None:
+        return UNKNOWN
+    counts = ", ".join(map(str, step.regions.values()))
+    return counts if step.uneven_regions <= 1 else f"{counts} (uneven)"
+
+
+def _locality(step: Step) -> str:
+    if step.locality is None or step.lowest_locality is None:
+        return UNKNOWN
+    return f"{step.locality:.0%} ({step.lowest_locality:.0%})"
 
 
 def interval(estimate: Estimate | None) -> Cell:

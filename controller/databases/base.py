@@ -37,6 +37,10 @@ class Database(Protocol):
     def trace_by(self) -> Literal["device", "process"]:
         """How a node's I/O is told from the others': by its own disk, or by the database's processes."""
 
+    @property
+    def has_locality(self) -> bool:
+        """Whether a server's data can lie on its own node or on another; not so where all share one folder."""
+
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Node name -> the ``ADDRESS:PORT`` that its servers listen on."""
 

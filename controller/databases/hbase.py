@@ -101,6 +101,10 @@ class HBase:
         """On HDFS each DataNode has its own data; on one shared folder only the process tells."""
         return "device" if self.on_hdfs else "process"
 
+    @property
+    def has_locality(self) -> bool:
+        return self.on_hdfs
+
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Those that clients and the other nodes connect to."""
         master = ["zookeeper_port", "hbase_master_port", *(["hdfs_namenode_port"] if self.on_hdfs else [])]

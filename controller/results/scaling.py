@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +30,7 @@ _ARROW = {"string": pa.string(), "double": pa.float64(), "int64": pa.int64()}
 @dataclass(frozen=True)
 class PhaseMeasurement:
     """One phase of one complete run. ``io_time_ns`` is empty when nothing was traced; ``regions``: of the phase's table
-    by server, None when that was not asked."""
+    by server, None when that was not asked; ``locality``: share of a server's bytes on disk that lies on its node."""
 
     servers: int
     run_id: str
@@ -38,6 +39,7 @@ class PhaseMeasurement:
     runtime_s: float | None
     io_time_ns: LayerTimes = field(default_factory=dict)
     regions: Mapping[str, int] | None = None
+    locality: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Place:
 @dataclass(frozen=True)
 class Step:
     """One phase on one number of servers, over all its runs. ``speedup`` is against the smallest number;
-    ``efficiency`` is that by the growth in servers. ``uneven_regions``: most regions of a server minus fewest."""
+    ``efficiency`` is that by the growth in servers. ``regions`` by server, of the run in which they differ most;
+    ``locality``: mean over servers and runs, and ``lowest_locality`` of any."""
 
     phase: str
     servers: int
@@ -62,7 +65,14 @@ class Step:
     speedup: Estimate | None
     efficiency: Estimate | None
     place: Place | None
-    uneven_regions: int | None
+    regions: Mapping[str, int] | None
+    locality: float | None
+    lowest_locality: float | None
+
+    @property
+    def uneven_regions(self) -> int | None:
+        """Most regions of a server minus fewest."""
+        return None if self.regions is None else _unevenness(self.regions)
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ def _step(phase: str, size: int, ones: Sequence[PhaseMeasurement], throughput: M
     smallest = min(throughput)
     runtime = _known(one.runtime_s for one in ones)
     speedup = _speedup(throughput[size], throughput[smallest], is_reference=size == smallest)
-    counts = [list(one.regions.values()) for one in ones if one.regions]
+    shares = [share for one in ones for share in one.locality.values()]
     return Step(
         phase=phase,
         servers=size,
@@ -104,8 +114,14 @@ def _step(phase: str, size: int, ones: Sequence[PhaseMeasurement], throughput: M
         speedup=speedup,
         efficiency=_scaled(speedup, smallest / size),
         place=dominant([one.io_time_ns for one in ones]),
-        uneven_regions=max((max(regions) - min(regions) for regions in counts), default=None),
+        regions=max((one.regions for one in ones if one.regions), key=_unevenness, default=None),
+        locality=fmean(shares) if shares else None,
+        lowest_locality=min(shares, default=None),
     )
+
+
+def _unevenness(regions: Mapping[str, int]) -> int:
+    return max(regions.values()) - min(regions.values())
 
 
 def _speedup(values: Sequence[float], reference: Sequence[float], *, is_reference: bool) -> Estimate | None:
@@ -162,7 +178,8 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
         if row["op"] == schema.ALL_OPERATIONS and row["value"]
     }
     io = _io_times(_rows(store, schema.IO))
-    placed = {event["table"]: event["regions"] for event in store.events() if event["event"] == "regions_placed"}
+    tables = {phase["name"]: phase["table"] for phase in store.plan()["phases"]}
+    placed = placements(store.events(), tables)
     return [
         PhaseMeasurement(
             servers=servers,
@@ -171,10 +188,23 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
             throughput_ops_per_s=values.get((phase["name"], "throughput_ops_per_s")),
             runtime_s=values.get((phase["name"], "runtime_s")),
             io_time_ns=io.get(phase["name"], {}),
-            regions=placed.get(phase["table"]),
+            regions=placed.get(phase["name"], {}).get("regions"),
+            locality=placed.get(phase["name"], {}).get("locality", {}),
         )
         for phase in store.plan()["phases"]
     ]
+
+
+def placements(events: Iterable[Mapping[str, Any]], tables: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
+    """phase -> where its table was: as noted for the phase itself, else as it was noted last before."""
+    last: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, Mapping[str, Any]] = {}
+    for event in events:
+        if event["event"] == "regions_placed":
+            last[event["table"]] = found[event["phase"]] = event
+        elif event["event"] == "phase_start" and (known := last.get(tables[event["phase"]])):
+            found.setdefault(event["phase"], known)
+    return found
 
 
 def _io_times(rows: Iterable[Mapping[str, str]]) -> dict[str, dict[tuple[str, str], float]]:
@@ -222,7 +252,10 @@ def _step_row(step: Step) -> dict[str, object]:
         "io_node": place and place.node,
         "io_layer": place and place.layer,
         "io_share": place and round(place.share, 4),
+        "regions": step.regions and " ".join(f"{node}={count}" for node, count in step.regions.items()),
         "uneven_regions": step.uneven_regions,
+        "locality": None if step.locality is None else round(step.locality, 4),
+        "lowest_locality": None if step.lowest_locality is None else round(step.lowest_locality, 4),
     }
 
 

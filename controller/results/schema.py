@@ -200,6 +200,7 @@ def _with_interval(name: str, unit: str, meaning: str, empty: str, no_interval: 
     )
 
 
+_NO_LOCALITY = "nothing is on disk yet, or all servers share one folder"
 SCALING = Table(
     "scaling.csv",
     "phase x number of servers, over all complete runs",
@@ -218,9 +219,10 @@ SCALING = Table(
         Column("io_node", "string", "", "node of the largest part of the I/O time, see below", "no I/O was traced"),
         Column("io_layer", "string", "", "its layer", "no I/O was traced"),
         Column("io_share", "double", "", "that part by the I/O time of all nodes and layers", "no I/O was traced"),
-        Column(
-            "uneven_regions", "int64", "regions", "most regions of a server minus fewest, worst run", "no load phase"
-        ),
+        Column("regions", "string", "", "regions of the table by server (`node1=4 node2=4`), worst run", "no regions"),
+        Column("uneven_regions", "int64", "regions", "most regions of a server minus fewest, worst run", "no regions"),
+        Column("locality", "double", "", "mean over servers and runs, see below", _NO_LOCALITY),
+        Column("lowest_locality", "double", "", "lowest of a server in a run", _NO_LOCALITY),
     ),
 )
 

@@ -61,6 +61,7 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, words: str) -> None:
     assert words in str(refused.value)
 
 
+CI = ("--set", "scale=ci", "-i", "inventories/local-5")
 SCALED = (
     GOOD
     + """
@@ -120,8 +121,8 @@ def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
         (["run", "demo", "--tag", "x", "--dry-run"], 2, "--tag"),
         (["run", "demo", "--fail-on", "fast", "--dry-run"], 2, "--fail-on"),
         (["run", "demo", "--resume", "/nowhere"], 2, "no scaling experiment"),
-        (["run", "hbase-scaleout", "--set", "scale=ci", "--resume", "/nowhere"], 2, "--resume /nowhere"),
-        (["run", "hbase-scaleout", "--set", "scale=ci", "--repeat", "2"], 2, "neither --repeat nor --fail-on"),
+        (["run", "hbase-scaleout", *CI, "--resume", "/nowhere"], 2, "--resume /nowhere"),
+        (["run", "hbase-scaleout", *CI, "--repeat", "2"], 2, "neither --repeat nor --fail-on"),
         (["plan", "hbase-scaleout"], 2, "5 data servers are asked for, the inventory has 3"),
         (["show", "--output", "/nowhere"], 2, "there is no run"),
         (["show", "20200101T000000Z-0000", "--output", "/nowhere"], 2, "no run"),

@@ -18,6 +18,7 @@ from controller.results.scaling import (
     analyse,
     dominant,
     is_complete,
+    placements,
     read_runs,
     write_tables,
 )
@@ -83,6 +84,29 @@ def test_the_tables_hold_what_was_found(tmp_path: Path) -> None:
     assert isinstance(outcome.laws["w"], Law)
 
 
+def test_regions_are_of_the_worst_run_and_locality_of_all() -> None:
+    even, uneven = {"node1": 2, "node2": 2}, {"node1": 3, "node2": 1}
+    ones = [
+        PhaseMeasurement(2, "a", "w", 1.0, 1.0, {}, even, {"node1": 1.0, "node2": 0.5}),
+        PhaseMeasurement(2, "b", "w", 1.0, 1.0, {}, uneven, {"node1": 0.9}),
+    ]
+    (step,) = analyse(ones).steps
+    assert (step.regions, step.uneven_regions, step.lowest_locality) == (uneven, 2, 0.5)
+    assert step.locality == pytest.approx(0.8)
+
+
+def test_a_phase_has_the_placement_noted_for_it_or_the_one_before() -> None:
+    def noted(phase: str, table: str, count: int) -> dict[str, object]:
+        return {"event": "regions_placed", "phase": phase, "table": table, "regions": {"node1": count}}
+
+    def begun(phase: str) -> dict[str, object]:
+        return {"event": "phase_start", "phase": phase}
+
+    events = [begun("load"), noted("load", "t", 1), noted("write", "t", 2), begun("write"), begun("scan"), begun("u")]
+    found = placements(events, {"load": "t", "write": "t", "scan": "t", "u": "other"})
+    assert {phase: event["regions"]["node1"] for phase, event in found.items()} == {"load": 1, "write": 2, "scan": 2}
+
+
 def test_nothing_measured_is_nothing() -> None:
     assert analyse([]) == Scaling([], {})
     assert dominant([]) is None and dominant([{}]) is None
@@ -102,7 +126,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Tr
     for size in (1, 2):
         nodes = tuple(f"node{i + 1}" for i in range(size))
         truth = write_run(folder / "made", nodes=nodes, seed=size)
-        truth.store.append_event("regions_placed", t_unix_ns=T0, table="t", regions={"node1": 3})
+        truth.store.append_event("regions_placed", t_unix_ns=T0, phase="load", table="t", regions={"node1": 3})
         parent = folder / f"servers-{size}"
         parent.mkdir()
         store = RunStore(truth.store.path.rename(parent / truth.store.run_id))

@@ -5,17 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from controller import screens
-from controller.errors import ConfigError, RunError
+from controller import cli, scaling, screens
+from controller.errors import ConfigError, InterruptedRunError, RunError
+from controller.guard import guarded
 from controller.inventory import Inventory
+from controller.plan import Plan
+from controller.progress import Progress
 from controller.results import schema
 from controller.results.scaling import PhaseMeasurement, analyse, write_tables
-from controller.results.store import RunStore
-from controller.scaling import Series, SeriesVerdict, series_folder
+from controller.results.store import RunStore, runs
+from controller.runner import RunRequest, Verdict
+from controller.scaling import Series, SeriesVerdict, recover_series, run_series, series_folder
 
 
 def series(folder: Path, repeat: int) -> Series:
@@ -49,6 +59,94 @@ def test_a_series_goes_on_only_with_what_it_began_with(tmp_path: Path) -> None:
         series_folder(tmp_path, "x", "name: x\nseed: 2\n", folder)
     with pytest.raises(ConfigError, match="no scaling experiment"):
         series_folder(tmp_path, "x", "name: x\n", tmp_path)
+
+
+def begun(request: RunRequest) -> RunStore:
+    """A run that has not ended; its plan says only how many servers it has."""
+    store = RunStore.create(request.output, str(request.group))
+    nodes = [{"name": f"node{i}", "roles": ["database"]} for i in range(int(request.tags["servers"]))]
+    (store.path / "plan.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
+    store.write_manifest({"status": "failed"})
+    return store
+
+
+def ended(store: RunStore, status: str, error: RunError | InterruptedRunError | None) -> Verdict:
+    (store.path / schema.REPORT).write_text("x")
+    store.update_manifest(status=status)
+    store.record_files()
+    return Verdict(store, error)
+
+
+def code_of(series: Series) -> int:
+    """Exit code of the series under its guard, in a process of its own: the guard takes signals over."""
+    progress = Progress()
+
+    def guard() -> None:
+        os._exit(
+            guarded(
+                lambda announce: run_series(series, progress, announce).exit_code,
+                lambda last, why: recover_series(series, last, why, progress).exit_code,
+            )
+        )
+
+    process = multiprocessing.get_context("fork").Process(target=guard)
+    process.start()
+    process.join(60)
+    assert process.exitcode is not None, "it hangs"
+    return process.exitcode
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, 4)])
+def test_a_series_that_was_killed_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    """Guard, signals and files are real; what runs measure is not there. Killed in the second run on two servers."""
+
+    def run(request: RunRequest, _: Progress, announce: Callable[[Path], None]) -> Verdict:
+        store = begun(request)
+        announce(store.path)
+        if request.group == "servers-2" and len(runs(tmp_path)) == 4:
+            try:
+                os.kill(os.getppid() if number == signal.SIGTERM else os.getpid(), number)
+                signal.pause()
+            except KeyboardInterrupt:
+                return ended(store, "partial", InterruptedRunError("interrupted"))
+        return ended(store, "complete", None)
+
+    def recover(_: RunRequest, folder: Path, why: str, __: Progress) -> Verdict:
+        return ended(RunStore(folder), "partial", RunError(why))
+
+    monkeypatch.setattr(scaling, "run", run)
+    monkeypatch.setattr(scaling, "recover", recover)
+    monkeypatch.setattr(scaling, "read_runs", lambda _: [])
+    plans = dict.fromkeys((1, 2, 3), cast(Plan, None))
+    asked = Series(plans, 2, "name: x\n", Inventory(Path("x"), ()), tmp_path / "state", tmp_path)
+
+    assert code_of(asked) == code
+    before = statuses(tmp_path)
+    assert Counter(before.values()) == {("servers-1", "complete"): 2, ("servers-2", "complete"): 1, CUT: 1}
+    assert code_of(asked) == 0
+    after = statuses(tmp_path)
+    assert after.items() >= before.items(), "what was there is left as it was"
+    new = Counter(after[run_id] for run_id in after.keys() - before.keys())
+    assert new == {("servers-2", "complete"): 1, ("servers-3", "complete"): 2}, "only what was missing is done"
+    assert code_of(asked) == 0 and statuses(tmp_path) == after, "nothing is left to do"
+
+
+CUT = ("servers-2", "partial")
+
+
+def statuses(folder: Path) -> dict[str, Any]:
+    return {store.run_id: (store.path.parent.name, store.manifest()["status"]) for store in runs(folder)}
+
+
+def test_its_report_is_drawn_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = series_folder(tmp_path, "x", "name: x\n", None)
+    run_of(folder, 2, "partial")
+    assert cli.main(["report", str(tmp_path / "x" / "latest")]) == 0
+    assert capsys.readouterr().out == f"{folder / schema.REPORT}\n"
+    assert "partial (not counted)" in (folder / schema.REPORT).read_text()
+    assert (folder / schema.SCALING.path).read_text().startswith("phase,servers,runs")
 
 
 def test_the_last_screen(tmp_path: Path) -> None:

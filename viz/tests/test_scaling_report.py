@@ -24,7 +24,9 @@ def series(repeats: int, *, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Scaling:
             for i in range(repeats):
                 value = rate * n / (1 + 0.1 * (n - 1) + 0.01 * n * (n - 1)) * random.normal(1, 0.01)
                 io = {("node1", "device"): 3e6, ("node1", "block"): 1e6} if phase == "write-run" else {}
-                ones.append(PhaseMeasurement(n, f"{n}-{i}", phase, value, 5000 / value, io, {"node1": 4, "node2": 1}))
+                regions, locality = {"node1": 4, "node2": 1}, {"node1": 1.0, "node2": 0.5} if io else {}
+                one = PhaseMeasurement(n, f"{n}-{i}", phase, value, 5000 / value, io, regions, locality)
+                ones.append(one)
     return analyse(ones)
 
 
@@ -77,7 +79,8 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     text = write_scaling_report(tmp_path, series(3)).read_text()
     for words in (
         'node1: device</td><td class="number">75%',
-        "uneven: 3 more on one server",
+        "<td>4, 1 (uneven)</td>",
+        '<td class="number">75% (50%)</td>',
         f"servers-2/{store.run_id}: partial (not counted): cut &lt;short&gt;",
         "sigma: contention",
     ):

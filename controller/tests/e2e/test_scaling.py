@@ -53,7 +53,8 @@ def measuring_on_two(strata: Strata, running: subprocess.Popen[str]) -> Path:
         events = strata.output.glob("scaling/2*/servers-2/2*/events.jsonl")
         return next((path.parents[2] for path in events if '"phase_start"' in path.read_text()), None)
 
-    folder: Path = wait_for(found, LIMIT_S, "a run on two servers")
+    # A deployment with its run, and a scaling with another.
+    folder: Path = wait_for(found, 2 * LIMIT_S, "a run on two servers")
     return folder
 
 
@@ -93,13 +94,20 @@ def check_tables(series: Path, complete: dict[str, Path]) -> None:
     throughput = {}
     for name, run in complete.items():
         events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-        (placed,) = (event["regions"] for event in events if event["event"] == "regions_placed")
-        assert placed == {f"node{i + 1}": 2 for i in range(int(name[-1]))}, "as HBase said after the load"
+        loaded, flushed = (event for event in events if event["event"] == "regions_placed")
+        expected = {f"node{i + 1}": 2 for i in range(int(name[-1]))}
+        assert loaded["regions"] == flushed["regions"] == expected, "as HBase said after the load and the flush"
+        assert flushed["locality"].keys() == expected.keys(), "all has been written to HDFS"
+        if name == "servers-1":
+            assert flushed["locality"] == {"node1": 1.0}, "there is no other DataNode"
         summary = rows_of_summary(run)
         throughput[name[-1]] = float(summary["app-run", "throughput_ops_per_s"])
         row = table["app-run", name[-1]]
         assert float(row["throughput_ops_per_s"]) == pytest.approx(throughput[name[-1]], rel=1e-5)
         assert (row["runs"], row["throughput_ops_per_s_ci_low"], row["uneven_regions"]) == ("1", "", "0")
+        assert row["regions"] == " ".join(f"{node}=2" for node in expected)
+        assert float(row["locality"]) == pytest.approx(sum(flushed["locality"].values()) / len(expected), abs=1e-4)
+        assert table["app-load", name[-1]]["locality"] == "", "the load was still in memory"
     speedup = throughput["2"] / throughput["1"]
     assert float(table["app-run", "2"]["speedup"]) == pytest.approx(speedup, rel=1e-5)
     assert float(table["app-run", "2"]["efficiency"]) == pytest.approx(speedup / 2, rel=1e-5)

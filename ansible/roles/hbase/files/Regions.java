@@ -6,8 +6,10 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.RegionMetrics;
@@ -17,39 +19,43 @@ import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.RegionInfo;
+import org.apache.hadoop.hbase.ipc.ServerNotRunningYetException;
+import org.apache.hadoop.ipc.RemoteException;
 
 /**
- * Moves regions when servers come and go: {@code Regions offload|balance QUORUM PORT TIMEOUT_S ADDRESS...}.
+ * Moves regions when servers come and go: {@code Regions offload|balance STORAGE QUORUM PORT TIMEOUT_S ADDRESS...}.
  *
  * <p>{@code offload} takes all regions off the servers of these addresses, for good. {@code balance} waits until just
- * the servers of these addresses are there and spreads each table's regions over them, so that no server has two
- * more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
- * moved, servers (address: regions of user tables, and their locality: the mean share of a region's bytes that lie on
- * the server's own DataNode, null without regions). Exit codes: 0, 2 usage, 4 not done in time.
+ * the servers of these addresses are there and open, and spreads each table's regions over them, so that no server has
+ * two more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
+ * moved, servers (address: regions of user tables, and their locality: the share of their bytes on disk that lies on
+ * the server's own DataNode, null without any and where {@code STORAGE} is not hdfs). Exit codes: 0, 2 usage, 4 not done in time.
  */
 public final class Regions {
   private static final long POLL_MS = 200;
 
   private final Admin admin;
+  private final boolean onHdfs;
   private final long deadline;
   private int moved;
 
-  private Regions(Admin admin, long timeoutSeconds) {
+  private Regions(Admin admin, long timeoutSeconds, boolean onHdfs) {
     this.admin = admin;
+    this.onHdfs = onHdfs;
     this.deadline = System.nanoTime() + timeoutSeconds * 1_000_000_000L;
   }
 
   public static void main(String[] args) throws IOException, InterruptedException {
-    if (args.length < 5 || !List.of("offload", "balance").contains(args[0])) {
-      System.err.println("usage: Regions offload|balance QUORUM PORT TIMEOUT_S ADDRESS...");
+    if (args.length < 6 || !List.of("offload", "balance").contains(args[0])) {
+      System.err.println("usage: Regions offload|balance STORAGE QUORUM PORT TIMEOUT_S ADDRESS...");
       System.exit(2);
     }
     Configuration settings = HBaseConfiguration.create();
-    settings.set("hbase.zookeeper.quorum", args[1]);
-    settings.set("hbase.zookeeper.property.clientPort", args[2]);
-    Set<String> addresses = new HashSet<>(List.of(args).subList(4, args.length));
+    settings.set("hbase.zookeeper.quorum", args[2]);
+    settings.set("hbase.zookeeper.property.clientPort", args[3]);
+    Set<String> addresses = new HashSet<>(List.of(args).subList(5, args.length));
     try (Connection connection = ConnectionFactory.createConnection(settings)) {
-      Regions regions = new Regions(connection.getAdmin(), Long.parseLong(args[3]));
+      Regions regions = new Regions(connection.getAdmin(), Long.parseLong(args[4]), args[1].equals("hdfs"));
       if (args[0].equals("offload")) {
         regions.offload(addresses);
       } else {
@@ -83,6 +89,11 @@ public final class Regions {
     while (!addresses.equals(liveAddresses())) {
       pause("live servers are " + liveAddresses() + ", expected " + addresses);
     }
+    for (ServerName server : admin.getRegionServers()) {
+      while (!isOpen(server)) {
+        pause(server.getHostname() + " is known to the master and does not answer yet");
+      }
+    }
     for (TableName table : admin.listTableNames()) {
       spread(table);
     }
@@ -94,6 +105,25 @@ public final class Regions {
       found.add(server.getHostname());
     }
     return found;
+  }
+
+  /** The master knows a server as soon as it has reported; until its write-ahead log is there it refuses everything. */
+  private boolean isOpen(ServerName server) throws IOException {
+    try {
+      admin.getRegions(server);
+      return true;
+    } catch (IOException refused) {
+      if (Stream.iterate((Throwable) refused, Objects::nonNull, Throwable::getCause).anyMatch(Regions::isStarting)) {
+        return false;
+      }
+      throw refused;
+    }
+  }
+
+  private static boolean isStarting(Throwable cause) {
+    return cause instanceof ServerNotRunningYetException
+        || cause instanceof RemoteException remote
+            && remote.getClassName().equals(ServerNotRunningYetException.class.getName());
   }
 
   /** One region at a time from the fullest server to the emptiest, until they differ by one at most. */
@@ -114,10 +144,12 @@ public final class Regions {
     }
   }
 
+  /** For the master the target is a wish: in a server's first second it opens regions elsewhere, and has to be asked again. */
   private void move(RegionInfo region, ServerName target) throws IOException, InterruptedException {
     admin.move(region.getEncodedNameAsBytes(), target);
-    moved++;
-    while (!admin.getRegions(target).contains(region)) {
+    if (admin.getRegions(target).contains(region)) {
+      moved++;
+    } else {
       pause(region.getRegionNameAsString() + " does not arrive on " + target.getHostname());
     }
   }
@@ -143,17 +175,20 @@ public final class Regions {
     Map<String, String> servers = new TreeMap<>();
     for (ServerName server : admin.getRegionServers()) {
       int regions = 0;
-      double locality = 0;
+      long local = 0;
+      long total = 0;
       for (RegionMetrics region : admin.getRegionMetrics(server)) {
         if (!RegionInfo.getTable(region.getRegionName()).isSystemTable()) {
           regions++;
-          locality += region.getDataLocality();
+          local += region.getBlocksLocalWeight();
+          total += region.getBlocksTotalWeight();
         }
       }
-      String mean = regions == 0 ? "null" : String.format(Locale.ROOT, "%.3f", locality / regions);
+      boolean unknown = total == 0 || !onHdfs;
+      String share = unknown ? "null" : String.format(Locale.ROOT, "%.3f", (double) local / total);
       servers.put(
           server.getHostname(),
-          String.format("\"%s\": {\"regions\": %d, \"locality\": %s}", server.getHostname(), regions, mean));
+          String.format("\"%s\": {\"regions\": %d, \"locality\": %s}", server.getHostname(), regions, share));
     }
     return "{\"moved\": " + moved + ", \"servers\": {" + String.join(", ", servers.values()) + "}}";
   }

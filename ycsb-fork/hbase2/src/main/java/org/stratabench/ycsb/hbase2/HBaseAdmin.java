@@ -9,6 +9,7 @@ import java.util.Properties;
 import java.util.TreeMap;
 import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.HRegionLocation;
+import org.apache.hadoop.hbase.RegionMetrics;
 import org.apache.hadoop.hbase.ServerName;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
@@ -103,8 +104,10 @@ public final class HBaseAdmin implements DatabaseAdmin {
     requireTable(connection, name);
     try (Admin admin = connection.getAdmin()) {
       admin.flush(name);
+      Map<String, Object> answer = answer(name, "flushed", true);
+      answer.putAll(placement(connection, admin, name));
+      return answer;
     }
-    return answer(name, "flushed", true);
   }
 
   private static Map<String, Object> drop(Connection connection, TableName name) throws IOException {
@@ -133,9 +136,28 @@ public final class HBaseAdmin implements DatabaseAdmin {
       answer.put("dead_servers", addresses(metrics.getDeadServerNames()));
       answer.put("regions", regions);
       answer.put("table", name.getNameAsString());
-      answer.put("table_regions", admin.tableExists(name) ? tableRegions(connection, name) : null);
+      answer.put("table_regions", null);
+      if (admin.tableExists(name)) {
+        answer.putAll(placement(connection, admin, name));
+      }
       return answer;
     }
+  }
+
+  /** Where one table is: its regions by server, and how much of what they have on disk lies beside their server. */
+  private static Map<String, Object> placement(Connection connection, Admin admin, TableName name) throws IOException {
+    Map<String, Object> locality = new TreeMap<>();
+    for (ServerName server : admin.getRegionServers()) {
+      long local = 0;
+      long total = 0;
+      for (RegionMetrics region : admin.getRegionMetrics(server, name)) {
+        local += region.getBlocksLocalWeight();
+        total += region.getBlocksTotalWeight();
+      }
+      // As long as all is in memory there is nothing that could be near or far.
+      locality.put(server.getAddress().toString(), total == 0 ? null : (double) local / total);
+    }
+    return Map.of("table_regions", tableRegions(connection, name), "table_locality", locality);
   }
 
   private static List<String> addresses(List<ServerName> servers) {
