@@ -25,7 +25,7 @@ int beside_open(struct beside *beside, const struct options *options)
 
 void beside_begin(struct beside *beside, long long mono_ns)
 {
-	context_begin(&beside->context, &(struct iotrace_context){0});
+	context_begin(&beside->context, &(struct iotrace_context){0}, mono_ns);
 	peers_begin(&beside->peers, mono_ns);
 	spans_begin(&beside->spans, mono_ns);
 }
@@ -38,7 +38,7 @@ static bool step_context(const struct step *step, struct probe *probe)
 	if (!context->file)
 		return true;
 	probe_context(probe, &kernel);
-	return context_step(context, &kernel, step->anchor);
+	return context_step(context, &kernel, step->anchor, step->mono_ns);
 }
 
 static void handle_peer(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer)

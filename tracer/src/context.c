@@ -62,9 +62,9 @@ static long long read_source(const struct source *source)
 	return value;
 }
 
-static void take_sample(struct context_sample *sample, const struct iotrace_context *kernel)
+static void take_sample(struct context_sample *sample, const struct iotrace_context *kernel, long long mono_ns)
 {
-	sample->mono_ns = clock_now(CLOCK_MONOTONIC);
+	sample->mono_ns = mono_ns;
 	sample->kernel = *kernel;
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)
 		sample->counters[i] = read_source(&SOURCES[i]);
@@ -97,9 +97,9 @@ int context_open(struct context_file *context, const char *path)
 	return EXIT_OK;
 }
 
-void context_begin(struct context_file *context, const struct iotrace_context *kernel)
+void context_begin(struct context_file *context, const struct iotrace_context *kernel, long long mono_ns)
 {
-	take_sample(&context->last, kernel);
+	take_sample(&context->last, kernel, mono_ns);
 }
 
 static void write_counter(FILE *file, const struct source *source, long long now, long long before)
@@ -109,7 +109,8 @@ static void write_counter(FILE *file, const struct source *source, long long now
 		fprintf(file, "%lld", source->grows ? now - before : now);
 }
 
-bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor)
+bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor,
+		  long long mono_ns)
 {
 	const struct context_sample *last = &context->last;
 	struct context_sample now;
@@ -117,7 +118,7 @@ bool context_step(struct context_file *context, const struct iotrace_context *ke
 
 	if (!file)
 		return true;
-	take_sample(&now, kernel);
+	take_sample(&now, kernel, mono_ns);
 	fprintf(file, "%lld,%lld,%lld", clock_to_unix(anchor, now.mono_ns), now.mono_ns, now.mono_ns - last->mono_ns);
 	write_fine(file, &now.kernel.run_queue_ns, &last->kernel.run_queue_ns);
 	write_fine(file, &now.kernel.tcp_rtt_us, &last->kernel.tcp_rtt_us);

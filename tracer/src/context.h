@@ -26,10 +26,11 @@ struct context_file {
 int context_open(struct context_file *context, const char *path);
 
 /* The first sample; lines are about the time since the one before. */
-void context_begin(struct context_file *context, const struct iotrace_context *kernel);
+void context_begin(struct context_file *context, const struct iotrace_context *kernel, long long mono_ns);
 
 /* False when it cannot be written. */
-bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor);
+bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor,
+		  long long mono_ns);
 
 void context_close(struct context_file *context);
 
