@@ -69,8 +69,11 @@ def _parser() -> argparse.ArgumentParser:
 
     experiment = argparse.ArgumentParser(add_help=False)
     experiment.add_argument("experiment", metavar="EXP", help=f"a .yaml file or a preset ({', '.join(preset_names())})")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("-i", "--inventory", default=str(ROOT / "inventories" / "local"), help="inventory folder")
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument(
+        "-i", "--inventory", default=str(ROOT / "inventories" / "local"), help="inventory file or folder"
+    )
+    common = argparse.ArgumentParser(add_help=False, parents=[place])
     common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("--output", type=Path, default=RESULTS, metavar="DIR", help="where results lie")
@@ -87,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     sub = verbs.add_parser("deploy", help="deploy the database and the agents", parents=[common])
     sub.add_argument("--experiment", default="demo", metavar="EXP", help="whose database (default: demo)")
     sub.set_defaults(verb=_deploy)
+    sub = verbs.add_parser("scale", help="grow or shrink what was deployed, its data kept", parents=[place])
+    sub.add_argument("servers", type=int, metavar="N", help="how many data servers there shall be")
+    sub.set_defaults(verb=_scale)
     verbs.add_parser("destroy", help="take down what was deployed", parents=[common]).set_defaults(verb=_destroy)
     sub = verbs.add_parser("run", help="run an experiment", parents=[experiment, common, output])
     sub.add_argument("--repeat", type=int, default=1, metavar="N", help="run it N times")
@@ -165,6 +171,16 @@ def _deploy(options: argparse.Namespace) -> int:
     print(
         f"{database.name} {database.version} serves on {', '.join(database.live_servers())}; changed={outcome.changed}"
     )
+    return 0
+
+
+def _scale(options: argparse.Namespace) -> int:
+    inventory = load_inventory(Path(options.inventory))
+    state_dir = _state_dir(inventory)
+    settings = deploy.deployed_settings(state_dir) | {"regionservers": options.servers}
+    outcome = deploy.scale(inventory, settings, state_dir=state_dir, progress=Progress().line)
+    servers = make_database("hbase", inventory, settings).live_servers()
+    print(f"{len(servers)} servers: {', '.join(servers)}; changed={outcome.changed}")
     return 0
 
 

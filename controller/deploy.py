@@ -51,15 +51,17 @@ def ensure_deployed(
     """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone."""
     variables = role_variables(settings)
     wanted = _deployment(inventory, variables)
-    if read_deployment(state_dir) == _completed(wanted, variables) and _serves(inventory, wanted, database):
+    if _is_complete(read_deployment(state_dir), wanted, variables) and _serves(inventory, wanted, database):
         progress("deploy: nothing to do, the cluster serves")
         return
     deploy(inventory, settings, state_dir=state_dir, progress=progress, database=database)
 
 
-def _completed(wanted: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """What is noted when a deployment has come to its end."""
-    return {**wanted, "variables": dict(variables)}
+def _is_complete(found: dict[str, Any] | None, wanted: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+    """Whether a deployment of this shape and with these variables has come to its end: only then it has settings."""
+    if found is None or "settings" not in found:
+        return False
+    return found == {**wanted, "settings": found["settings"]} and role_variables(found["settings"]) == variables
 
 
 def _serves(inventory: Inventory, wanted: Mapping[str, Any], database: Database) -> bool:
@@ -107,7 +109,7 @@ def deploy(
             # A daemon that has died meanwhile says more than a timeout.
             run(progress=lambda _: None, limit=wanted["nodes"], tags="ready")
             raise
-        _note(state_dir, _completed(wanted, variables))
+        _note(state_dir, {**wanted, "settings": dict(settings)})
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
 
@@ -138,8 +140,18 @@ def scale(
             "scale", inventory, extra, verb="scale", state_dir=state_dir, progress=progress, limit=both["nodes"]
         )
         (database or HBase(inventory, settings)).wait_ready(READY_S)
-        _note(state_dir, _completed(wanted, variables))
+        _note(state_dir, {**wanted, "settings": dict(settings)})
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
+
+
+def deployed_settings(state_dir: Path) -> dict[str, Any]:
+    """The settings that the cluster was deployed, or scaled, with. DeployError when there is no complete one."""
+    found = read_deployment(state_dir)
+    if found is None or "settings" not in found:
+        what = "no cluster is deployed" if found is None else "the cluster was not deployed to the end"
+        raise DeployError(f"{what} (noted in {state_dir})", hint="strata deploy")
+    settings: dict[str, Any] = found["settings"]
+    return settings
 
 
 def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress, logs_to: Path | None = None) -> DeployOutcome:

@@ -124,6 +124,8 @@ def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
         (["run", "hbase-scaleout", *CI, "--resume", "/nowhere"], 2, "--resume /nowhere"),
         (["run", "hbase-scaleout", *CI, "--repeat", "2"], 2, "neither --repeat nor --fail-on"),
         (["plan", "hbase-scaleout"], 2, "5 data servers are asked for, the inventory has 3"),
+        (["scale", "2", "-i", "inventories/example-hbase-5"], 3, "no cluster is deployed"),
+        (["scale", "two"], 2, "invalid int value"),
         (["show", "--output", "/nowhere"], 2, "there is no run"),
         (["show", "20200101T000000Z-0000", "--output", "/nowhere"], 2, "no run"),
     ],
