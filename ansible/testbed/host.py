@@ -23,6 +23,8 @@ STOP_S = 30.0
 # systemd-nspawn ends with this code when the host asks for a reboot and nobody registers it (systemd-nspawn(1)).
 REBOOT = 133
 NSPAWN_RUNTIME = (Path("/run/systemd/nspawn"), Path("/run/systemd/machines"))
+# `ip netns add` mounts this folder onto itself where nobody has yet, and leaves it so (ip-netns(8)).
+NAMESPACES = Path("/run/netns")
 
 
 def control_groups() -> list[Path]:
@@ -47,15 +49,28 @@ def leader(host: Host) -> int | None:
 
 
 def note_runtime(state: State) -> None:
-    """Remembers what systemd-nspawn will make in /run and leave there."""
-    missing = [str(folder) for folder in NSPAWN_RUNTIME if not folder.exists()]
+    """Remembers what systemd-nspawn and ip will make in /run and leave there."""
+    missing = [str(folder) for folder in (*NSPAWN_RUNTIME, NAMESPACES) if not folder.exists()]
     (state.run / "runtime").write_text("\n".join(missing), encoding="ascii")
+    if not _has_namespaces_mounted():
+        (state.run / "mounts").write_text(str(NAMESPACES), encoding="ascii")
 
 
 def remove_runtime(state: State) -> None:
+    if (state.run / "mounts").is_file() and _has_namespaces_mounted() and not any(NAMESPACES.iterdir()):
+        attempt("umount", NAMESPACES)
     note = state.run / "runtime"
     for folder in note.read_text(encoding="ascii").split() if note.is_file() else ():
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder != str(NAMESPACES):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):  # others' namespaces have come meanwhile
+                NAMESPACES.rmdir()
+
+
+def _has_namespaces_mounted() -> bool:
+    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    return str(NAMESPACES) in (line.split()[1] for line in mounts)
 
 
 def make(host: Host, state: State, disk_mb: int) -> None:
