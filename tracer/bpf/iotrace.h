@@ -265,8 +265,6 @@ struct iotrace_span {
 	char comm[IOTRACE_COMM_BYTES];
 };
 
-/* ---- system calls ---- */
-
 /* ---- other machines, with --peers ---- */
 
 #define IOTRACE_PEERS 1024 /* addresses; one stands for all that are too many */
@@ -280,6 +278,8 @@ struct iotrace_peer {
 	struct iotrace_fine rtt_us; /* smoothed round-trip time, at each segment received from there */
 	__u64 retransmits;
 };
+
+/* ---- system calls ---- */
 
 enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_NONE = 0,
