@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark's figures: from what the clients and the JVM print to the table. Pure."""
 
+import math
 import re
 import statistics
 from collections.abc import Sequence
@@ -74,20 +75,39 @@ def allocated_bytes(log: str) -> int:
     return kilobytes * 1024
 
 
-def markdown(results: Sequence[Result], reference: str, subject: str, with_log: str) -> str:
-    """The table: medians with extremes, and how many times as much the reference costs (median of the pairs)."""
+def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
+    """The median's 95 % interval: the innermost pair of values, of equal ranks from both ends, that is as sure as that.
+
+    Whatever the distribution is, a value is above its median as often as not, so the ranks follow the binomial
+    distribution (sign test). With fewer than six values the pair is the extremes, and less sure.
+    """
+    ordered, n = sorted(values), len(values)
+    outside = [2 * sum(math.comb(n, below) for below in range(rank + 1)) / 2**n for rank in range(n // 2)]
+    rank = max((r for r, probability in enumerate(outside) if probability <= 0.05), default=0)
+    return ordered[rank], ordered[n - 1 - rank]
+
+
+def markdown(results: Sequence[Result], reference: str, subject: str) -> str:
+    """The table: medians with extremes, and how many times as much the reference costs (median of the pairs).
+
+    What has not been measured of the reference are two variants of the subject, without something and with it: their
+    row is the median of the pairs' differences with its 95 % interval.
+    """
     lines = [f"| measure | {reference} | {subject} | ratio |", "|---|---|---|---|"]
     for result in results:
+        if reference not in result.samples:
+            without, extra = result.samples.values()
+            differences = [b - a for a, b in zip(without, extra, strict=True)]
+            low, high = interval_of_median(differences)
+            cell = f"{statistics.median(differences):.1f} (95 %: {low:.1f} to {high:.1f}; {len(differences)} pairs)"
+            lines.append(f"| {result.title}: {result.unit} | | {cell} | |")
+            continue
         theirs = result.samples[reference]
         for variant, values in result.samples.items():
             if variant != reference:
                 title = result.title if variant == subject else f"{result.title}, {variant}"
                 ratio = statistics.median(t / v if v else float("inf") for t, v in zip(theirs, values, strict=True))
                 lines.append(f"| {title}: {result.unit} | {Spread.of(theirs)} | {Spread.of(values)} | {ratio:.1f} |")
-        if with_log in result.samples:
-            pairs = zip(result.samples[with_log], result.samples[subject], strict=True)
-            cost = Spread.of([on - off for on, off in pairs])
-            lines.append(f"| {result.title}, the operation log itself: {result.unit} | | {cost} | |")
     return "\n".join(lines)
 
 

@@ -23,10 +23,10 @@ from figures import Result, allocated_bytes, as_json, intended_p50_us, markdown,
 
 BENCH = Path(__file__).resolve().parent
 FORK = BENCH.parent
-ROWS = ("noop", "values", "alloc", "intended", "redis")
+ROWS = ("noop", "oplog", "values", "alloc", "intended", "redis")
 YCSB = "YCSB 0.17.0"
 OURS = "stratabench"
-WITH_LOG = "operation log written"
+WITHOUT_LOG, WITH_LOG = "oplog=false", "oplog=true"
 # For both sides: what bin/launch.sh gives the JVM, and compilation that is waited for. Otherwise 64 busy threads
 # starve the compiler of CPU, and the short run still interprets at its end.
 JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xbatch")
@@ -52,12 +52,14 @@ Command = Callable[[int, Sequence[str]], list[str]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """One measure, of YCSB (the first of the commands) and of one or more variants of the load client."""
+    """One measure of several variants: YCSB and the load client, or the load client without and with something."""
 
     title: str
     unit: str
     commands: dict[str, Command]
     value: Callable[[Command], float]
+    # how many times as often as the others: a small difference of two large values needs many short pairs
+    times: int = 1
 
 
 def java() -> str:
@@ -81,7 +83,7 @@ def ycsb(database: str, threads: int, *options: str, phase: str = "-t") -> Comma
 
 
 def ours(binding: str, threads: int, *options: str) -> Command:
-    """The load client with a binding; the operation log is off unless there is an ``-output``."""
+    """The load client with a binding; it writes no files unless there is an ``-output``."""
 
     def command(operations: int, jvm: Sequence[str]) -> list[str]:
         start = [str(FORK / "bin/ycsb"), "run", binding, *workload(operations, threads), *options]
@@ -149,6 +151,11 @@ def cpu_per_operation(lengths: tuple[int, int], unit_s: float) -> Callable[[Comm
     return value
 
 
+def cpu_of_whole(length: int, unit_s: float) -> Callable[[Command], float]:
+    """Process CPU time divided by the operations, start-up included: it cancels in the difference of two variants."""
+    return lambda command: run(command(length, ()), length)[0] / length / unit_s
+
+
 def allocation_per_operation(lengths: tuple[int, int], scratch: Path) -> Callable[[Command], float]:
     """Bytes of heap for each further operation, from the collector's log."""
     log = scratch / "heap.log"
@@ -168,17 +175,26 @@ def intended_p50(operations: int) -> Callable[[Command], float]:
     return lambda command: intended_p50_us(run(command(operations, ()), operations)[1])
 
 
-def noop(quick: bool, scratch: Path) -> Iterator[Experiment]:
+def noop(quick: bool, _: Path) -> Iterator[Experiment]:
     """A database that does nothing."""
     lengths = (6_400_000, 16_000_000) if quick else (9_600_000, 32_000_000)
     for threads in (1, 8, 64):
         commands = {
             YCSB: ycsb("site.ycsb.BasicDB", threads, "-p", "basicdb.verbose=false"),
             OURS: ours("noop", threads),
-            WITH_LOG: ours("noop", threads, "-output", str(scratch / "out")),
         }
         title = f"no-op, A, {count(threads, 'thread')}"
         yield Experiment(title, "CPU ns/op", commands, cpu_per_operation(lengths, 1e-9))
+
+
+def oplog(quick: bool, scratch: Path) -> Iterator[Experiment]:
+    """The load client with and without its operation log; histogram logs and summary are written in both."""
+    length = 8_000_000 if quick else 16_000_000
+    output = str(scratch / "out")
+    for threads in (1, 8):
+        commands = {log: ours("noop", threads, "-output", output, "-p", log) for log in (WITHOUT_LOG, WITH_LOG)}
+        title = f"no-op, A, {count(threads, 'thread')}, what the operation log adds"
+        yield Experiment(title, "CPU ns/op", commands, cpu_of_whole(length, 1e-9), times=8)
 
 
 def consuming(threads: int, *options: str) -> dict[str, Command]:
@@ -280,7 +296,7 @@ def count(number: int, noun: str) -> str:
 def measure(experiment: Experiment, repetitions: int) -> Result:
     """Runs all variants in turn, every other time in reverse order."""
     samples: dict[str, list[float]] = {variant: [] for variant in experiment.commands}
-    for repetition in range(repetitions):
+    for repetition in range(repetitions * experiment.times):
         order = list(experiment.commands)
         for variant in order if repetition % 2 == 0 else reversed(order):
             value = experiment.value(experiment.commands[variant])
@@ -317,7 +333,7 @@ def main(arguments: list[str]) -> int:
         parser.error(f"unknown rows: {', '.join(sorted(unknown))}; known: {', '.join(ROWS)}")
     if asked.repetitions < 1:
         parser.error("--repetitions must be at least 1")
-    kinds = {"noop": noop, "values": values, "alloc": alloc, "intended": intended, "redis": redis}
+    kinds = {"noop": noop, "oplog": oplog, "values": values, "alloc": alloc, "intended": intended, "redis": redis}
     missing: dict[str, str] = {}
     results: list[Result] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
@@ -341,7 +357,7 @@ def main(arguments: list[str]) -> int:
     about |= {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "load_average_at_end": os.getloadavg()[0]}
     about |= {"arguments": arguments, "not_measured": missing}
     asked.output.write_text(json.dumps(about | {"measures": as_json(results)}, indent=2) + "\n")
-    print(markdown(results, YCSB, OURS, WITH_LOG))
+    print(markdown(results, YCSB, OURS))
     for row, why in missing.items():
         say(f"not measured: {row}: {why}")
     return INCOMPLETE if missing else OK

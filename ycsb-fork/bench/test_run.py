@@ -84,12 +84,20 @@ def test_allocation_without_a_collection_is_what_is_there_at_exit() -> None:
 
 
 def test_table_pairs_the_repetitions() -> None:
-    samples = {"A": [300.0, 200.0, 400.0], "B": [100.0, 100.0, 100.0], "B logging": [120.0, 130.0, 110.0]}
-    lines = figures.markdown([Result("no-op", "ns/op", samples)], "A", "B", "B logging").splitlines()
-    assert lines == [
+    samples = {"A": [300.0, 200.0, 400.0], "B": [100.0, 100.0, 100.0], "B otherwise": [120.0, 130.0, 110.0]}
+    log = {"off": [100.0, 190.0, 100.0], "on": [120.0, 200.0, 130.0]}
+    results = [Result("no-op", "ns/op", samples), Result("log", "ns/op", log)]
+    assert figures.markdown(results, "A", "B").splitlines() == [
         "| measure | A | B | ratio |",
         "|---|---|---|---|",
         "| no-op: ns/op | 300 (200 to 400) | 100 (100 to 100) | 3.0 |",
-        "| no-op, B logging: ns/op | 300 (200 to 400) | 120 (110 to 130) | 2.5 |",
-        "| no-op, the operation log itself: ns/op | | 20.0 (10.0 to 30.0) | |",
+        "| no-op, B otherwise: ns/op | 300 (200 to 400) | 120 (110 to 130) | 2.5 |",
+        "| log: ns/op | | 20.0 (95 %: 10.0 to 30.0; 3 pairs) | |",
     ]
+
+
+# ranks from tables of the sign test (5 %, two-sided): n = 6, 12, 24 leave out 0, 2 and 6 values at each end
+@pytest.mark.parametrize(("count", "left_out"), [(3, 0), (6, 0), (12, 2), (24, 6)])
+def test_interval_of_the_median_is_that_of_the_sign_test(count: int, left_out: int) -> None:
+    values = [float((7 * i) % count) for i in range(count)]
+    assert figures.interval_of_median(values) == (left_out, count - 1 - left_out)
