@@ -71,12 +71,13 @@ class TraceFileError(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before the slots."""
+    """What stands before the slots. `returns`: there may be records of calls that have returned."""
 
     header_bytes: int
     anchor_unix_ns: int
     anchor_mono_ns: int
     started_mono_ns: int
+    returns: bool
 
     @property
     def started_unix_ns(self) -> int:
@@ -110,6 +111,7 @@ def _parse_header(path: Path, header_bytes: int, text: bytes) -> Header:
             anchor_unix_ns=_whole(content["anchor_unix_ns"]),
             anchor_mono_ns=_whole(content["anchor_mono_ns"]),
             started_mono_ns=_whole(content["started_mono_ns"]),
+            returns=content.get("returns") is not False,
         )
         record_bytes = _whole(content["record_bytes"])
     except KeyError as error:
@@ -226,6 +228,8 @@ def read_blocks(path: Path, header: Header) -> Iterator[tuple[Slots, Definitions
 
 def read_returns(path: Path, header: Header) -> Iterator[Slots]:
     """Yields the records of calls that have returned, of type RETURN_RECORD, in blocks."""
+    if not header.returns:
+        return
     for block in _blocks(path, header):
         chosen = block["mode"] == RETURN
         if chosen.any():

@@ -291,6 +291,7 @@ static int trace_to_output(struct trace *trace, const sigset_t *signals)
 {
 	int code = output_open(&trace->output, trace->options.output, &trace->devices);
 
+	trace->output.has_returns = trace->options.vfs;
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);
 	output_close(&trace->output, code != EXIT_CANNOT_TRACE);

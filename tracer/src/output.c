@@ -75,7 +75,8 @@ static char *header_json(const struct output *output, const struct anchor *ancho
 	fprintf(file, "{\"record_bytes\": %d, \"anchor_unix_ns\": %lld, \"anchor_mono_ns\": %lld, \"kernel\": ",
 		SLOT_BYTES, anchor->unix_ns, anchor->mono_ns);
 	json_string(file, system.release);
-	fprintf(file, ", \"started_mono_ns\": %lld, \"devices\": {", started_mono_ns);
+	fprintf(file, ", \"started_mono_ns\": %lld, \"returns\": %s, \"devices\": {", started_mono_ns,
+		output->has_returns ? "true" : "false");
 	for (size_t i = 0; i < output->devices->count; i++) {
 		const struct device *device = &output->devices->list[i];
 

@@ -16,6 +16,7 @@ struct output {
 	int fd;
 	int reserve_fd; /* space set aside so that the last status can be written on a full disk */
 	bool created;
+	bool has_returns; /* records of calls may come; set before the header is written */
 	size_t header_bytes;
 	off_t written; /* bytes of the file that hold whole slots */
 	unsigned char *buffer;
