@@ -56,7 +56,8 @@ def check_job_id(job_id: str) -> str:
 def _tracer(spec: api.TracerSpec, config: AgentConfig, program: Path, folder: Path) -> Launch:
     output = folder / "io.bin"
     context = [f"--{name}={folder / name}.csv" for name in ("context", "peers") if not spec.without_context]
-    argv = [str(program), "--output", str(output), "--ready-fd", "1", *context, *trace_filter(spec, config)]
+    calls = [] if spec.without_calls else ["--vfs"]
+    argv = [str(program), "--output", str(output), "--ready-fd", "1", *calls, *context, *trace_filter(spec, config)]
     status = output.with_name("io.bin.json")
     return Launch("tracer", argv, folder, status_file=status, death_signal=signal.SIGTERM)
 

@@ -69,6 +69,7 @@ class Experiment(_Strict):
     description: str = ""
     database: DatabaseSpec
     tracing: Literal["required", "preferred", "off"] = "preferred"
+    calls: bool = True
     context: bool = False
     bucket_ms: int = Field(default=1000, ge=1, le=3_600_000)
     seed: int = Field(default=1, ge=0, lt=2**63)

@@ -159,6 +159,7 @@ class Measurement:
             spec = api.TracerSpec(
                 by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
                 without_context=not self.plan.trace.context,
+                without_calls=not self.plan.trace.calls,
             )
             agent = self.fleet.agents[node]
             try:

@@ -69,6 +69,7 @@ class Trace(_Frozen):
 
     wanted: Literal["required", "preferred", "off"]
     nodes: tuple[PlannedTrace, ...]
+    calls: bool = True
     context: bool = False
 
 
@@ -151,6 +152,7 @@ def make_plan(
         phases=tuple(phases),
         trace=Trace(
             wanted=experiment.tracing,
+            calls=experiment.calls,
             context=experiment.context,
             nodes=tuple(PlannedTrace(node=node.name, by=by, target=target) for node in traced),
         ),

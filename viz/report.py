@@ -31,6 +31,7 @@ def write_report(run_dir: Path) -> Path:
         Section("remarks", "Warnings and gaps", remarks(run)),
         *(figure_section(figure) for figure in figures),
         Section("trace", "Trace accounts", tables.accounts(run)),
+        Section("calls", "Calls on files", tables.calls(run)),
         Section("system", "Versions, hardware, settings", tables.system(run)),
     ]
     nodes = write_node_pages(run, header(run))

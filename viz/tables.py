@@ -136,6 +136,32 @@ def _account(device: dict[str, Any], rows: int) -> list[Cell]:
     ]
 
 
+def calls(run: RunData) -> str:
+    """Per node and kind of call on regular files: how many needed no I/O, and how long both kinds took."""
+    head = [Cell("node"), Cell("calls")] + [
+        Cell(text, number=True)
+        for text in ("without I/O", "with I/O", "share without", "mean without (us)", "mean with (us)")
+    ]
+    rows = [
+        [Cell(node), Cell(kind), *_calls_of(found)]
+        for node, trace in run.traces.items()
+        for kind, found in trace.get("vfs", {}).items()
+    ]
+    if not rows:
+        return '<p class="absent">Calls on files were not counted.</p>'
+    note = (
+        "Calls of all processes of the node's machine on regular files, counted in the kernel while the trace was on. "
+        "With I/O: they sent a request to a traced disk; a write that only makes pages dirty does not."
+    )
+    return f'<p class="caption">{note}</p>' + table(head, rows)
+
+
+def _calls_of(found: dict[str, Any]) -> list[Cell]:
+    cells = [found["cached"], found["with_io"]]
+    means = [cell["sum_ns"] / cell["calls"] / 1000 if cell["calls"] else None for cell in cells]
+    return list(map(number, [*(cell["calls"] for cell in cells), found["hit_ratio"], *means]))
+
+
 def _flat(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Leaves of nested objects as (dotted name, text)."""
     if isinstance(content, dict):

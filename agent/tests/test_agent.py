@@ -327,9 +327,9 @@ def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
     assert cached_pages() == 0
 
 
-def _trace(agent: Running, *, without_context: bool) -> Path:
+def _trace(agent: Running, *, bare: bool) -> Path:
     """The folder with the files of a tracer that lived until a status said that it runs."""
-    spec = api.TracerSpec(by=api.TracerSpec.PROCESS, without_context=without_context)
+    spec = api.TracerSpec(by=api.TracerSpec.PROCESS, without_context=bare, without_calls=bare)
 
     async def use(recorder: Recorder) -> None:
         await recorder.client.start(api.JobSpec(job_id="tracer", deadline_ms=60_000, tracer=spec))
@@ -348,7 +348,7 @@ def _trace(agent: Running, *, without_context: bool) -> Path:
 @pytest.mark.root
 def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None:
     before_ns = time.time_ns()
-    folder = _trace(tracing_agent, without_context=False)
+    folder = _trace(tracing_agent, bare=False)
     after_ns = time.time_ns()
     with (folder / "context.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -363,18 +363,19 @@ def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None
     assert ends[-1] - begins[0] == pytest.approx(traced_ns, abs=5e8)
     with (folder / "peers.csv").open() as file:  # the agent's own callers at least
         assert {int(line["t_mono_ns"]) for line in csv.DictReader(file)} <= {int(line["t_mono_ns"]) for line in lines}
+    assert {"read", "write", "sync"} == set(trace["vfs"])
     # This test alone was woken that often: each status and each answer of the agent.
     assert sum(int(line["run_queue_waits"]) for line in lines) > 10
 
 
 @pytest.mark.bpf
 @pytest.mark.root
-def test_a_tracer_without_context_loads_no_program_for_it(tracing_agent: Running) -> None:
-    folder = _trace(tracing_agent, without_context=True)
+def test_a_tracer_without_context_and_calls_loads_no_program_for_them(tracing_agent: Running) -> None:
+    folder = _trace(tracing_agent, bare=True)
     assert not (folder / "context.csv").exists() and not (folder / "peers.csv").exists()
     probes = json.loads((folder / "io.bin.json").read_text())["probes"]
     assert "block_rq_issue" in probes
-    assert not {"sched_switch", "sched_wakeup", "tcp_probe"} & set(probes)
+    assert not {"sched_switch", "sched_wakeup", "tcp_probe", "sys_exit"} & set(probes)
 
 
 def test_an_agent_that_is_not_there(tmp_path: Path) -> None:

@@ -44,6 +44,13 @@ def test_the_page_shows_status_numbers_and_settings(complete_run: RunStore) -> N
         assert expected in text, expected
 
 
+def test_calls_on_files_are_told_with_their_means(complete_run: RunStore, untraced_run: RunStore) -> None:
+    (row,) = re.findall(r"<tr><td>node2</td><td>read</td>.*?</tr>", text_of(complete_run))
+    # 1,800,000 ns in 900 calls and 25,000,000 ns in 100
+    assert re.findall(r">([\d.,]+)</td>", row) == ["900", "100", "0.900", "2", "250"]
+    assert "Calls on files were not counted." in text_of(untraced_run)
+
+
 def test_every_entry_of_the_contents_leads_somewhere(complete_run: RunStore) -> None:
     text = text_of(complete_run)
     targets = re.findall(r'href="#([^"]+)"', text)

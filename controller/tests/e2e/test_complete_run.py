@@ -107,6 +107,21 @@ def test_io_is_what_the_kernel_counted(finished: Path) -> None:
             assert grown == device["completions"] + sum(device["excluded"].values()), (path, device)
 
 
+def test_calls_have_returned_after_their_last_request(finished: Path) -> None:
+    traces = sorted(finished.glob("nodes/*/trace.json"))
+    if not traces:
+        pytest.skip("I/O cannot be traced on this machine")
+    for path in traces:
+        trace = json.loads(path.read_text())
+        returns = trace["returns"]
+        assert returns["emitted"] + returns["dropped"] == returns["returned"] > 0
+        waited = [row for row in rows(path.parent / "io.csv") if row["return_ns"]]
+        assert 0 < len(waited) <= returns["emitted"]
+        assert all(row["vfs_ns"] and int(row["return_ns"]) >= 0 for row in waited)
+        # the log is synced to the disk: each sync that the kernel ended with a request has come back
+        assert trace["vfs"]["sync"]["with_io"]["calls"] > 0
+
+
 def test_the_context_covers_the_time_of_the_trace(finished: Path) -> None:
     traces = sorted(finished.glob("nodes/*/trace.json"))
     if not traces:
