@@ -66,6 +66,12 @@ static inline __u32 iotrace_device_slot(__u32 device)
 	return device * 2654435761U >> 24;
 }
 
+/* They are per CPU, but an interrupt may come between reading and writing one. */
+static inline void count(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
 /* ---- requests ---- */
 
 enum iotrace_flags { /* the first byte is part of the records */
@@ -154,6 +160,15 @@ struct iotrace_flight {
 
 struct iotrace_bucket {
 	struct iotrace_flight way[IOTRACE_WAYS];
+};
+
+struct iotrace_flush {
+	__u64 issue_ns;
+};
+
+struct iotrace_interrupt {
+	__u64 entry_ns;
+	__u32 device;
 };
 
 /* ---- what goes to user space ---- */
