@@ -38,12 +38,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct name_buffer);
+	__type(value, struct iotrace_name_buffer);
 } name_buffers SEC(".maps");
 
 static __always_inline void tell_name(const struct identity *id, struct dentry *dentry, __u32 file)
 {
-	struct name_buffer *buffer;
+	struct iotrace_name_buffer *buffer;
 	__u32 zero = 0, bytes;
 
 	buffer = bpf_map_lookup_elem(&name_buffers, &zero);
@@ -67,7 +67,7 @@ static __noinline __u32 new_file(struct identity *id, struct dentry *dentry)
 }
 
 /* The file's number; 0 for no file, block devices, and files that could not be told to user space. */
-static __always_inline __u32 file_of(struct inode *inode)
+static __always_inline __u32 file_of(void *ctx, struct inode *inode)
 {
 	struct file_bucket *bucket;
 	struct dentry *dentry;

@@ -188,7 +188,6 @@ struct iotrace_head {
 #define IOTRACE_NESTING 8 /* programs that may interrupt each other on a CPU between look and take */
 
 #define IOTRACE_NAME_BYTES 1024 /* of a path */
-#define IOTRACE_NAME_DEPTH 32
 
 /* A file, at the first sight of it under this name. */
 struct iotrace_name {
@@ -200,6 +199,12 @@ struct iotrace_name {
 	__u8 whole; /* the names reach up to the root of the file system */
 	__u8 padding;
 	char names[IOTRACE_NAME_BYTES]; /* from the file up to the root, a zero byte after each */
+};
+
+/* Where it is put together. */
+struct iotrace_name_buffer {
+	struct iotrace_name name;
+	char behind[256]; /* the last name may begin in the last byte of `names` */
 };
 
 /* ---- system calls on files, with --vfs ---- */

@@ -6,11 +6,6 @@
 #include "iotrace.h"
 #include "peek.bpf.h"
 
-struct name_buffer {
-	struct iotrace_name name;
-	char behind[256]; /* the last name may begin in the last byte of `names` */
-};
-
 struct identity {
 	__u64 inode;
 	__u64 name; /* the kernel's hash of parent directory and name: changes when the file is renamed */
@@ -54,11 +49,38 @@ static __always_inline bool identify(struct identity *id, struct inode *inode, s
 	return true;
 }
 
+/* The names so far, from the file up. */
+struct climb {
+	struct dentry *dentry;
+	__u32 used;
+};
+
+/* The next one; true when there are no more. */
+static __always_inline bool name_next(struct iotrace_name *name, struct climb *climb)
+{
+	struct dentry *dentry = climb->dentry, *parent;
+	long length;
+
+	if (!dentry || climb->used >= IOTRACE_NAME_BYTES)
+		return true;
+	parent = READ(dentry, d_parent);
+	if (parent == dentry) {
+		name->whole = 1;
+		return true;
+	}
+	length = READ_STRING(&name->names[climb->used & (IOTRACE_NAME_BYTES - 1)], 256, READ(dentry, d_name.name));
+	if (length <= 0)
+		return true;
+	climb->used += (__u32)length & 511;
+	climb->dentry = parent;
+	return false;
+}
+
 /* Returns how many bytes the names have. */
 static __always_inline __u32 name_fill(struct iotrace_name *name, const struct identity *id, struct dentry *dentry,
 				       __u32 file)
 {
-	__u32 used = 0;
+	struct climb climb = {.dentry = dentry};
 
 	name->inode = id->inode;
 	name->generation = id->generation;
@@ -66,29 +88,13 @@ static __always_inline __u32 name_fill(struct iotrace_name *name, const struct i
 	name->file = file;
 	name->whole = 0;
 	name->padding = 0;
-UNROLL_BEFORE_5_3
-	for (int depth = 0; dentry && depth < IOTRACE_NAME_DEPTH; depth++) {
-		struct dentry *parent = READ(dentry, d_parent);
-		long length;
-
-		if (parent == dentry) {
-			name->whole = 1;
-			break;
-		}
-		if (used >= IOTRACE_NAME_BYTES)
-			break;
-		length = READ_STRING(&name->names[used], 256, READ(dentry, d_name.name));
-		if (length <= 0)
-			break;
-		used += (__u32)length & 511;
-		dentry = parent;
-	}
-	if (used > IOTRACE_NAME_BYTES) {
+	UNTIL_OR_32_TIMES(name_next(name, &climb));
+	if (climb.used > IOTRACE_NAME_BYTES) {
 		name->whole = 0;
-		used = IOTRACE_NAME_BYTES;
+		climb.used = IOTRACE_NAME_BYTES;
 	}
-	name->bytes = used;
-	return used;
+	name->bytes = climb.used;
+	return climb.used;
 }
 
 #endif

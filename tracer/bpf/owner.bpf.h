@@ -77,15 +77,15 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 		wait_for(call, flight, size_bytes);
 }
 
-static __always_inline void flight_own(struct iotrace_flight *flight, struct bio *bio)
+static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight, struct bio *bio)
 {
-	struct task_struct *current = current_task();
+	struct task_struct *current = task_now();
 	struct inode *inode = inode_of(bio, &flight->generation);
 	__u64 end = as_number(&flight->generation, FIELD(bio, bi_end_io));
 	__u32 opf = FIELD(bio, bi_opf);
 
 	task_fill(&flight->event.task, current);
-	flight->event.file = file_of(inode);
+	flight->event.file = file_of(ctx, inode);
 	if (!filters_tasks() || task_selected(&flight->event.task))
 		flight->event.flags |= FLIGHT_SELECTED;
 	if (FIELD(current, flags) & PF_IO_WORKER) {

@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#define UNROLL_BEFORE_5_3
+#define UNTIL_OR_32_TIMES(done) for (int i_ = 0; i_ < 32 && !(done); i_++)
 #define READ_STRING bpf_probe_read_kernel_str
 #define REQ_FLAG(bit) (1U << bpf_core_enum_value(enum req_flag_bits, bit))
 
@@ -19,7 +19,7 @@
 
 #define MAX_BIOS 1024
 #define FOR_EACH_BIO(look, gathering) bpf_loop(MAX_BIOS, look, gathering, 0)
-#define current_task() bpf_get_current_task_btf()
+#define task_now() bpf_get_current_task_btf()
 
 /* Of a pointer that the verifier trusts. */
 #define FIELD(pointer, field) ((pointer)->field)

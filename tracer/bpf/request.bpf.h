@@ -27,7 +27,7 @@ SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
 	if (switched_on && mapping)
-		dirtier_note(FIELD(mapping, host), current_task());
+		dirtier_note(FIELD(mapping, host), task_now());
 	return 0;
 }
 
@@ -50,7 +50,7 @@ int BPF_PROG(block_bio_queue, OF_QUEUE struct bio *bio)
 	flight_clear(flight, now, 0);
 	flight->event.queue_ns = now;
 	flight->event.device = device;
-	flight_own(flight, bio);
+	flight_own(ctx, flight, bio);
 	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
 	if (flight->event.flags & IOTRACE_PREFLUSH && !FIELD(bio, bi_iter.bi_size))
 		flight->event.flags |= FLIGHT_COUNTED;
@@ -350,7 +350,7 @@ static __always_inline void finish(void *ctx, struct request *rq, __u64 key, __u
 	__u32 op = FIELD(rq, cmd_flags) & OP_MASK;
 	__u64 now = bpf_ktime_get_ns();
 	struct iotrace_flight *flight;
-	__u32 on = switched_on;
+	bool on = switched_on;
 
 	if (!of_device)
 		return;

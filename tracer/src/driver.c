@@ -69,6 +69,18 @@ void driver_probe(struct driver_support *support)
 	support->fentry_batch = support->fentry && kernel_has_function("virtio_queue_rqs", VIRTIO_MODULES);
 }
 
+void driver_probe_bcc(struct driver_support *support)
+{
+	*support = (struct driver_support){
+		.modules = kernel_is_at_least(5, 0), /* kernel a38d1107f937 */
+		.irq = kernel_has_event("irq", "irq_handler_entry"),
+	};
+	support->nvme = support->modules && kernel_has_event("nvme", "nvme_setup_cmd") &&
+			kernel_has_event("nvme", "nvme_sq");
+	support->scsi = support->modules && kernel_has_event("scsi", "scsi_dispatch_cmd_start") &&
+			kernel_has_event("scsi", "scsi_dispatch_cmd_done");
+}
+
 /* ---- disks ---- */
 
 /* The last part of what the link /sys/block/DISK/LINK points to; "" when there is none. */

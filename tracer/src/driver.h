@@ -10,13 +10,15 @@
 
 /* What can be attached to. */
 struct driver_support {
-	bool modules; /* programs for modules may be loaded */
+	bool modules; /* their tracepoints can be attached to */
 	bool nvme, scsi, irq;
 	bool fentry;	   /* functions of virtio_blk */
 	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */
 };
 
+/* What the CO-RE backend can attach to, and the BCC backend. */
 void driver_probe(struct driver_support *support);
+void driver_probe_bcc(struct driver_support *support);
 
 /* By the name of the disk. */
 enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk);

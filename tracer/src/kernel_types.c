@@ -4,6 +4,8 @@
 #include <bpf/btf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 /* Parsed once: it takes 20 ms and some megabytes. */
 static struct btf *kernel;
@@ -66,6 +68,48 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise)
 				return values[i].val;
 	}
 	return otherwise;
+}
+
+bool kernel_has_btf(void)
+{
+	return access("/sys/kernel/btf/vmlinux", F_OK) == 0;
+}
+
+bool kernel_is_at_least(int major, int minor)
+{
+	struct utsname system;
+	int has_major = 0, has_minor = 0;
+
+	uname(&system);
+	sscanf(system.release, "%d.%d", &has_major, &has_minor);
+	return has_major > major || (has_major == major && has_minor >= minor);
+}
+
+bool kernel_has_event(const char *group, const char *name)
+{
+	static const char *const ROOTS[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+	char path[256];
+
+	for (size_t i = 0; i < sizeof(ROOTS) / sizeof(ROOTS[0]); i++) {
+		snprintf(path, sizeof(path), "%s/events/%s/%s", ROOTS[i], group, name);
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+void kernel_addresses(const char *const *names, __u64 *addresses, size_t count)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	unsigned long long address;
+	char name[256];
+
+	while (file && fscanf(file, "%llx %*c %255s%*[^\n]", &address, name) == 2)
+		for (size_t i = 0; i < count; i++)
+			if (strcmp(name, names[i]) == 0)
+				addresses[i] = address;
+	if (file)
+		fclose(file);
 }
 
 bool kernel_shows_addresses(void)
