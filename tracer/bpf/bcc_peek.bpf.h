@@ -10,6 +10,9 @@
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
+#ifndef barrier_var
+#define barrier_var(variable) __asm__ volatile("" : "+r"(variable))
+#endif
 #ifndef PF_IO_WORKER
 #define PF_IO_WORKER 0
 #endif

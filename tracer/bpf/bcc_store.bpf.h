@@ -231,7 +231,7 @@ static __always_inline u32 file_of(void *ctx, struct inode *inode)
 	file = (u32)cpu->files * cpu_count - bpf_get_smp_processor_id();
 	bytes = name_fill(&buffer->name, &id, dentry, file);
 	if (perf_output(ctx, MAP(names), BPF_F_CURRENT_CPU, &buffer->name,
-			offsetof(struct iotrace_name, names) + (bytes & 2047))) {
+			offsetof(struct iotrace_name, names) + bytes)) {
 		count(&cpu->names_dropped);
 		return 0;
 	}

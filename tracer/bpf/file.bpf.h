@@ -50,7 +50,7 @@ static __always_inline void tell_name(const struct identity *id, struct dentry *
 	if (!buffer)
 		return;
 	bytes = name_fill(&buffer->name, id, dentry, file);
-	if (bpf_ringbuf_output(&names, &buffer->name, __builtin_offsetof(struct iotrace_name, names) + (bytes & 2047),
+	if (bpf_ringbuf_output(&names, &buffer->name, __builtin_offsetof(struct iotrace_name, names) + bytes,
 			       BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&names_dropped, 1);
 }

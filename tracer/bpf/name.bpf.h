@@ -59,16 +59,18 @@ struct climb {
 static __always_inline bool name_next(struct iotrace_name *name, struct climb *climb)
 {
 	struct dentry *dentry = climb->dentry, *parent;
+	__u32 at = climb->used;
 	long length;
 
-	if (!dentry || climb->used >= IOTRACE_NAME_BYTES)
+	if (!dentry || at >= IOTRACE_NAME_BYTES)
 		return true;
 	parent = READ(dentry, d_parent);
 	if (parent == dentry) {
 		name->whole = 1;
 		return true;
 	}
-	length = READ_STRING(&name->names[climb->used & (IOTRACE_NAME_BYTES - 1)], 256, READ(dentry, d_name.name));
+	barrier_var(at); /* else the compiler loses what the verifier must see */
+	length = READ_STRING(&name->names[at & (IOTRACE_NAME_BYTES - 1)], 256, READ(dentry, d_name.name));
 	if (length <= 0)
 		return true;
 	climb->used += (__u32)length & 511;
@@ -76,7 +78,7 @@ static __always_inline bool name_next(struct iotrace_name *name, struct climb *c
 	return false;
 }
 
-/* Returns how many bytes the names have. */
+/* Returns how many bytes the names have, less than IOTRACE_NAME_BYTES. */
 static __always_inline __u32 name_fill(struct iotrace_name *name, const struct identity *id, struct dentry *dentry,
 				       __u32 file)
 {
@@ -89,12 +91,13 @@ static __always_inline __u32 name_fill(struct iotrace_name *name, const struct i
 	name->whole = 0;
 	name->padding = 0;
 	UNTIL_OR_32_TIMES(name_next(name, &climb));
-	if (climb.used > IOTRACE_NAME_BYTES) {
+	if (climb.used >= IOTRACE_NAME_BYTES) {
 		name->whole = 0;
-		climb.used = IOTRACE_NAME_BYTES;
+		climb.used = IOTRACE_NAME_BYTES - 1;
 	}
 	name->bytes = climb.used;
-	return climb.used;
+	barrier_var(climb.used);
+	return climb.used & (IOTRACE_NAME_BYTES - 1);
 }
 
 #endif

@@ -179,7 +179,7 @@ static bool is_wanted(const char *name, const struct options *options, const str
 		      const struct driver_support *support)
 {
 	if (strcmp(name, "block_io_done") == 0)
-		return kernel_has_event("block", name);
+		return kernel_has_raw_tracepoint(name);
 	if (strcmp(name, "block_rq_insert") == 0)
 		return options->scheduler;
 	if (strcmp(name, "irq_handler_entry") == 0)
@@ -191,24 +191,22 @@ static bool is_wanted(const char *name, const struct options *options, const str
 	return true;
 }
 
-/* The verifier's last words are the cause. */
+#define LOG_BYTES (16 << 20)
+
+/* The verifier's last line, but for its statistics, is the cause. */
 static void explain_refusal(const char *name, const struct bpf_insn *instructions, size_t count, int error)
 {
-	static char log[1 << 20];
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = sizeof(log), .log_level = 1);
-	char *last;
+	char *log = calloc(1, LOG_BYTES), *line, *rest = log, *cause = "";
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = LOG_BYTES, .log_level = 1);
 
-	if (error == EPERM) {
-		snprintf(reason, sizeof(reason), "not permitted to load BPF programs (needs root)");
-		return;
-	}
+	if (!log)
+		abort();
 	bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, NULL, "Dual BSD/GPL", instructions, count, &options);
-	last = log + strlen(log);
-	while (last > log && (last[-1] == '\n' || !*last))
-		*--last = 0;
-	while (last > log && last[-1] != '\n')
-		last--;
-	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", name, strerror(error), last);
+	while ((line = strsep(&rest, "\n")))
+		if (*line && strncmp(line, "processed ", 10) != 0)
+			cause = line;
+	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", name, strerror(error), cause);
+	free(log);
 }
 
 static bool attach(struct bcc *bcc, const char *name, const struct bpf_insn *instructions, size_t count)

@@ -69,16 +69,16 @@ void driver_probe(struct driver_support *support)
 	support->fentry_batch = support->fentry && kernel_has_function("virtio_queue_rqs", VIRTIO_MODULES);
 }
 
+/* Tracepoints of modules since 5.0. */
 void driver_probe_bcc(struct driver_support *support)
 {
 	*support = (struct driver_support){
-		.modules = kernel_is_at_least(5, 0), /* kernel a38d1107f937 */
-		.irq = kernel_has_event("irq", "irq_handler_entry"),
+		.modules = true,
+		.nvme = kernel_has_raw_tracepoint("nvme_setup_cmd") && kernel_has_raw_tracepoint("nvme_sq"),
+		.scsi = kernel_has_raw_tracepoint("scsi_dispatch_cmd_start") &&
+			kernel_has_raw_tracepoint("scsi_dispatch_cmd_done"),
+		.irq = kernel_has_raw_tracepoint("irq_handler_entry"),
 	};
-	support->nvme = support->modules && kernel_has_event("nvme", "nvme_setup_cmd") &&
-			kernel_has_event("nvme", "nvme_sq");
-	support->scsi = support->modules && kernel_has_event("scsi", "scsi_dispatch_cmd_start") &&
-			kernel_has_event("scsi", "scsi_dispatch_cmd_done");
 }
 
 /* ---- disks ---- */

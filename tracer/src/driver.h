@@ -10,7 +10,7 @@
 
 /* What can be attached to. */
 struct driver_support {
-	bool modules; /* their tracepoints can be attached to */
+	bool modules; /* programs for modules may be loaded */
 	bool nvme, scsi, irq;
 	bool fentry;	   /* functions of virtio_blk */
 	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */

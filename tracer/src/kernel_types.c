@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_types.h"
 
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Parsed once: it takes 20 ms and some megabytes. */
@@ -75,27 +76,21 @@ bool kernel_has_btf(void)
 	return access("/sys/kernel/btf/vmlinux", F_OK) == 0;
 }
 
-bool kernel_is_at_least(int major, int minor)
+/* Not every machine has mounted tracefs, which would tell, too. */
+bool kernel_has_raw_tracepoint(const char *name)
 {
-	struct utsname system;
-	int has_major = 0, has_minor = 0;
+	const struct bpf_insn program[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "strata_try", "GPL", program, 2, NULL);
+	int link = fd < 0 ? -1 : bpf_raw_tracepoint_open(name, fd);
 
-	uname(&system);
-	sscanf(system.release, "%d.%d", &has_major, &has_minor);
-	return has_major > major || (has_major == major && has_minor >= minor);
-}
-
-bool kernel_has_event(const char *group, const char *name)
-{
-	static const char *const ROOTS[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	char path[256];
-
-	for (size_t i = 0; i < sizeof(ROOTS) / sizeof(ROOTS[0]); i++) {
-		snprintf(path, sizeof(path), "%s/events/%s/%s", ROOTS[i], group, name);
-		if (access(path, F_OK) == 0)
-			return true;
-	}
-	return false;
+	if (link >= 0)
+		close(link);
+	if (fd >= 0)
+		close(fd);
+	return link >= 0;
 }
 
 void kernel_addresses(const char *const *names, __u64 *addresses, size_t count)

@@ -19,11 +19,8 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise);
 
 bool kernel_has_btf(void);
 
-/* "5.4" or later, when asked for 5, 4. */
-bool kernel_is_at_least(int major, int minor);
-
-/* Asks tracefs, not BTF. */
-bool kernel_has_event(const char *group, const char *name);
+/* Also where there is no BTF: tries it, which needs the right to. */
+bool kernel_has_raw_tracepoint(const char *name);
 
 /* Sets those of the functions that there are and whose address is shown. */
 void kernel_addresses(const char *const *names, __u64 *addresses, size_t count);

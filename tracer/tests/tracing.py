@@ -15,6 +15,9 @@ from typing import Any
 
 TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
 
+# Which of the tracer's backends is tested.
+BACKEND = os.environ.get("STRATA_TEST_BACKEND", "core")
+
 # The format written down here once more, so that the tests do not believe the decoder.
 SLOT = struct.Struct("<2Q5I3I5BBH4B2H")
 RETURN_SLOT = struct.Struct("<4Q4IB4xB10x")
@@ -227,9 +230,8 @@ class Trace:
 def tracing(output: Path, *arguments: str) -> Iterator[Trace]:
     """The tracer, from "ready" on; stopped in any case."""
     read_end, write_end = os.pipe()
-    process = subprocess.Popen(
-        [str(TRACER), "--output", str(output), "--ready-fd", str(write_end), *arguments], pass_fds=[write_end]
-    )
+    command = [str(TRACER), "--backend", BACKEND, "--output", str(output), "--ready-fd", str(write_end), *arguments]
+    process = subprocess.Popen(command, pass_fds=[write_end])
     os.close(write_end)
     trace = Trace(output, process)
     try:
