@@ -7,8 +7,25 @@
 
 #define BCC_COUNTED_DEVICES 256
 
-struct bcc_switch {
-	__u64 on_ns; /* 0 = off */
+/* Functions whose address tells whose bio it is. */
+#define BCC_FUNCTIONS(function)                                                                                       \
+	function(iomap_dio_bio_end_io) function(blkdev_bio_end_io) function(blkdev_bio_end_io_async)                  \
+		function(blkdev_bio_end_io_simple) function(xlog_bio_end_io)
+
+enum bcc_function {
+#define BCC_FUNCTION_NUMBER(name) BCC_##name,
+	BCC_FUNCTIONS(BCC_FUNCTION_NUMBER) BCC_FUNCTION_COUNT
+};
+
+struct bcc_settings {
+	__u64 on_ns; /* 0 = switched off */
+	__u64 min_latency_ns;
+	__u64 comms[IOTRACE_MAX_COMMS][IOTRACE_COMM_BYTES / 8]; /* filled up with zeros */
+	__u64 addresses[BCC_FUNCTION_COUNT]; /* 0: this kernel has no such function, or hides where it is */
+	__u32 comm_count, cgroup_count;
+	__u32 modes_wanted, sample_every;
+	__u32 log_events, cpu_count;
+	__u8 filter_devices, filter_pids, uses_irqs;
 };
 
 /* Of one CPU. */
@@ -33,7 +50,7 @@ struct bcc_dirtier {
 
 /* map(name, type, key, value, entries). An LRU map forgets: bios may be forgotten, requests are not. */
 #define BCC_MAPS(map)                                                                                                 \
-	map(switches, ARRAY, __u32, struct bcc_switch, 1)                                                             \
+	map(settings, ARRAY, __u32, struct bcc_settings, 1)                                                           \
 	map(counters, PERCPU_HASH, __u32, struct iotrace_counters, BCC_COUNTED_DEVICES)                               \
 	map(no_counters, ARRAY, __u32, struct iotrace_counters, 1)                                                    \
 	map(requests, HASH, __u64, struct iotrace_flight, 16384)                                                      \
@@ -53,5 +70,11 @@ struct bcc_dirtier {
 	map(cgroups, CGROUP_ARRAY, __u32, __u32, IOTRACE_MAX_CGROUPS)                                                 \
 	map(events, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)                                                 \
 	map(names, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)
+
+/* In the programs a map is known by its number, until they are loaded. */
+enum bcc_map {
+#define BCC_MAP_NUMBER(name, type, key, value, entries) MAP_##name,
+	BCC_MAPS(BCC_MAP_NUMBER) BCC_MAP_COUNT
+};
 
 #endif

@@ -2,9 +2,7 @@
 /*
  * How the programs look at the kernel with BCC (peek.bpf.h is the same for CO-RE), and what has changed between
  * kernels. Text, not to be included: the Makefile puts it before the shared headers. It keeps to what Linux 4.18 has: no loops, no atomic
- * operation that returns a value, no global variables, reads through bpf_probe_read only. Before it stands what
- * src/bcc.c writes: the kernel's headers, the options as constants, addresses of functions, and the descriptors of
- * the maps as FD_<map>.
+ * operation that returns a value, no global variables, reads through bpf_probe_read only.
  */
 #undef current /* a macro of the kernel's */
 #ifndef __always_inline
@@ -22,6 +20,8 @@
 
 enum { OP_MASK = 0xff, OP_WRITE = 1, OP_FLUSH = 2, OP_DISCARD = 3, OP_DRV_IN = 34, OP_DRV_OUT = 35 };
 
+struct folio; /* since 5.16 */
+
 struct iomap_dio { /* its beginning; the rest stands in no header */
 	struct kiocb *iocb;
 };
@@ -31,11 +31,29 @@ struct iomap_dio { /* its beginning; the rest stands in no header */
 #undef BPF_PROG
 #undef READ
 #define SEC(name)
+
+/*
+ * Arguments of a tracepoint before the one that we begin with: the queue, until 5.11 and some 5.10. The kernel's own
+ * headers tell.
+ */
+#define TAKES(tracepoint, types...) __builtin_types_compatible_p(typeof(trace_##tracepoint), void(types))
+enum {
+	before_block_bio_queue = !TAKES(block_bio_queue, struct bio *),
+	before_block_split = !TAKES(block_split, struct bio *, unsigned int),
+	before_block_rq_insert = !TAKES(block_rq_insert, struct request *),
+	before_block_rq_issue = !TAKES(block_rq_issue, struct request *),
+	before_block_rq_requeue = !TAKES(block_rq_requeue, struct request *),
+	before_block_rq_complete = 0,
+	before_block_io_done = 0,
+	before_irq_handler_entry = 0,
+	before_writeback_dirty_folio = 0,
+};
+
 #define ARGUMENT_COUNT(a1, a2, a3, a4, count, ...) count
-#define ARGUMENTS_1 (void *)ctx[0]
-#define ARGUMENTS_2 ARGUMENTS_1, (void *)ctx[1]
-#define ARGUMENTS_3 ARGUMENTS_2, (void *)ctx[2]
-#define ARGUMENTS_4 ARGUMENTS_3, (void *)ctx[3]
+#define ARGUMENTS_1 (void *)first[0]
+#define ARGUMENTS_2 ARGUMENTS_1, (void *)first[1]
+#define ARGUMENTS_3 ARGUMENTS_2, (void *)first[2]
+#define ARGUMENTS_4 ARGUMENTS_3, (void *)first[3]
 #define ARGUMENTS_OF(count) ARGUMENTS_##count
 #define ARGUMENTS(count) ARGUMENTS_OF(count)
 #define BPF_PROG(name, args...)                                                                                       \
@@ -43,6 +61,8 @@ struct iomap_dio { /* its beginning; the rest stands in no header */
 	static __always_inline int body_of_##name(unsigned long long *ctx, args);                                     \
 	int name(unsigned long long *ctx)                                                                             \
 	{                                                                                                             \
+		unsigned long long *first = ctx + before_##name;                                                      \
+                                                                                                                      \
 		return body_of_##name(ctx, ARGUMENTS(ARGUMENT_COUNT(args, 4, 3, 2, 1)));                              \
 	}                                                                                                             \
 	static __always_inline int body_of_##name(unsigned long long *ctx, args)
@@ -54,15 +74,15 @@ static int (*perf_output)(void *ctx, u64 map, u64 flags, const void *data, u64 s
 static int (*current_under_cgroup)(u64 map, int index) = (void *)37;
 static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 
-/* The loader puts the map's address where its descriptor stands. */
-#define MAP(name) bpf_pseudo_fd(1, FD_##name)
+/* src/bcc.c puts the map's descriptor where its number stands, and the kernel its address. */
+#define MAP(name) bpf_pseudo_fd(1, MAP_##name)
 #define LOOKUP(map, key) map_lookup(MAP(map), key)
 #define UPDATE(map, key, value, flags) map_update(MAP(map), key, value, flags)
 #define DELETE(map, key) map_delete(MAP(map), key)
 
 /* For the shared programs. */
-#define flushes (*(char *)FD_flushes)
-#define interrupts (*(char *)FD_interrupts)
+#define flushes (*(char *)MAP_flushes)
+#define interrupts (*(char *)MAP_interrupts)
 #define bpf_map_lookup_elem(map, key) map_lookup(bpf_pseudo_fd(1, (u64)(map)), key)
 #define bpf_map_update_elem(map, key, value, flags) map_update(bpf_pseudo_fd(1, (u64)(map)), key, value, flags)
 
@@ -96,6 +116,8 @@ static __always_inline u64 address_of(void *ctx)
 	return *(u64 *)ctx;
 }
 
+#define KEY(ctx, pointer) ((u64)(pointer))
+
 static __always_inline struct task_struct *task_now(void)
 {
 	return (struct task_struct *)bpf_get_current_task();
@@ -104,18 +126,29 @@ static __always_inline struct task_struct *task_now(void)
 /* Bios merged behind these are not looked at. */
 #define FOR_EACH_BIO(look, gathering) UNTIL_OR_32_TIMES(look(0, gathering))
 
-/* 0: this kernel has no such function, or hides its address. */
-#define ENDS_IN(end, function) (ADDRESS_##function && (end) == ADDRESS_##function)
+#define SETTING(field)                                                                                                \
+	({                                                                                                            \
+		u32 zero_ = 0;                                                                                        \
+		struct bcc_settings *settings_ = LOOKUP(settings, &zero_);                                            \
+		settings_ ? settings_->field : 0;                                                                     \
+	})
+#define switched_on SETTING(on_ns)
+#define switched_on_ns SETTING(on_ns)
+#define min_latency_ns SETTING(min_latency_ns)
+#define modes_wanted SETTING(modes_wanted)
+#define sample_every SETTING(sample_every)
+#define uses_irqs SETTING(uses_irqs)
+
+static __always_inline bool is_at(u64 end, enum bcc_function function)
+{
+	u64 address = SETTING(addresses[function]);
+
+	return address && address == end;
+}
+
+#define ENDS_IN(end, function) is_at(end, BCC_##function)
 
 /* ---- what has changed between kernels ---- */
-
-#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 11, 0)
-#define OF_QUEUE struct request_queue *queue_,
-#define address_behind_queue(ctx) address_of((u64 *)(ctx) + 1)
-#else
-#define OF_QUEUE
-#define address_behind_queue(ctx) address_of(ctx)
-#endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 18, 0)
 #define writeback_dirty_folio writeback_dirty_page
@@ -166,7 +199,9 @@ static __always_inline bool flushes_are_in_diskstats(void)
 /* Before 5.16 the tracepoint gives an errno, which not every kernel makes of the same blk_status_t. */
 static __always_inline u8 status_of(int error)
 {
-	return LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0) ? error : error ? 10 /* BLK_STS_IOERR */ : 0;
+	bool is_errno = TAKES(block_rq_complete, struct request *, int, unsigned int);
+
+	return is_errno && error ? 10 /* BLK_STS_IOERR */ : error;
 }
 
 /* The command stands behind its request, see blk_mq_rq_to_pdu(). */

@@ -6,17 +6,6 @@
 
 /* ---- devices ---- */
 
-static __always_inline u64 switched_on_since(void)
-{
-	u32 zero = 0;
-	struct bcc_switch *found = LOOKUP(switches, &zero);
-
-	return found ? found->on_ns : 0;
-}
-
-#define switched_on switched_on_since()
-#define switched_on_ns switched_on_since()
-
 static __always_inline u32 device_of(struct gendisk *disk)
 {
 	return disk ? (u32)FIELD(disk, major) << 20 | (u32)FIELD(disk, first_minor) : 0;
@@ -41,7 +30,7 @@ static __always_inline struct iotrace_counters *counters_of(u32 device)
 	void *nothing;
 	u32 zero = 0;
 
-	if (found || filter_devices)
+	if (found || SETTING(filter_devices))
 		return found;
 	nothing = LOOKUP(no_counters, &zero);
 	if (!nothing)
@@ -131,24 +120,35 @@ static __always_inline void task_fill(struct iotrace_task *task, struct task_str
 	bpf_get_current_comm(task->comm, sizeof(task->comm));
 }
 
+static __always_inline bool comm_selected(const struct bcc_settings *settings, const u64 *comm)
+{
+#pragma unroll
+	for (int i = 0; i < IOTRACE_MAX_COMMS; i++)
+		if (i < settings->comm_count && settings->comms[i][0] == comm[0] && settings->comms[i][1] == comm[1])
+			return true;
+	return !settings->comm_count;
+}
+
+/* `task` is the current one. */
 static __always_inline bool task_selected(const struct iotrace_task *task)
 {
-	u32 pid = task->pid;
+	u32 zero = 0, pid = task->pid;
+	struct bcc_settings *settings = LOOKUP(settings, &zero);
 
-	if (filter_pids && !LOOKUP(pids, &pid))
+	if (!settings || (settings->filter_pids && !LOOKUP(pids, &pid)))
 		return false;
-	if (!comm_selected((const u64 *)task->comm))
+	if (!comm_selected(settings, (const u64 *)task->comm))
 		return false;
 #pragma unroll
-	for (int i = 0; i < cgroup_count; i++)
-		if (current_under_cgroup(MAP(cgroups), i) == 1)
+	for (int i = 0; i < IOTRACE_MAX_CGROUPS; i++)
+		if (i < settings->cgroup_count && current_under_cgroup(MAP(cgroups), i) == 1)
 			return true;
-	return !cgroup_count;
+	return !settings->cgroup_count;
 }
 
 static __always_inline bool filters_tasks(void)
 {
-	return filter_pids || cgroup_count || filter_comms;
+	return SETTING(filter_pids) || SETTING(cgroup_count) || SETTING(comm_count);
 }
 
 /* ---- system calls ---- */
@@ -228,7 +228,7 @@ static __always_inline u32 file_of(void *ctx, struct inode *inode)
 		return 0;
 	/* Bios are not queued by interrupts, so nothing comes between counting and reading. */
 	count(&cpu->files);
-	file = (u32)cpu->files * cpu_count - bpf_get_smp_processor_id();
+	file = (u32)cpu->files * SETTING(cpu_count) - bpf_get_smp_processor_id();
 	bytes = name_fill(&buffer->name, &id, dentry, file);
 	if (perf_output(ctx, MAP(names), BPF_F_CURRENT_CPU, &buffer->name,
 			offsetof(struct iotrace_name, names) + bytes)) {
@@ -284,7 +284,7 @@ static __always_inline bool log_append(void *ctx, const struct iotrace_event *ev
 	u64 *consumed = LOOKUP(consumed, &number);
 	struct bcc_cpu *cpu = this_cpu();
 
-	if (!cpu || !consumed || cpu->reserved - *consumed >= log_events - IOTRACE_NESTING)
+	if (!cpu || !consumed || cpu->reserved - *consumed >= SETTING(log_events) - IOTRACE_NESTING)
 		return false;
 	count(&cpu->reserved);
 	if (!perf_output(ctx, MAP(events), BPF_F_CURRENT_CPU, (void *)event, sizeof(*event)))

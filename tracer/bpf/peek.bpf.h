@@ -14,9 +14,6 @@
 #define READ_STRING bpf_probe_read_kernel_str
 #define REQ_FLAG(bit) (1U << bpf_core_enum_value(enum req_flag_bits, bit))
 
-/* Arguments before the bio or request in block tracepoints: none since 5.11. */
-#define OF_QUEUE
-
 #define MAX_BIOS 1024
 #define FOR_EACH_BIO(look, gathering) bpf_loop(MAX_BIOS, look, gathering, 0)
 #define task_now() bpf_get_current_task_btf()
@@ -61,7 +58,8 @@ static __always_inline __u64 address_of(void *ctx)
 	return address;
 }
 
-#define address_behind_queue(ctx) address_of(ctx)
+/* Of the bio or request that is the first argument. */
+#define KEY(ctx, pointer) address_of(ctx)
 
 /* ---- functions that are told apart by their address ---- */
 

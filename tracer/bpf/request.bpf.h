@@ -34,7 +34,7 @@ int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *m
 /* ---- bios ---- */
 
 SEC("tp_btf/block_bio_queue")
-int BPF_PROG(block_bio_queue, OF_QUEUE struct bio *bio)
+int BPF_PROG(block_bio_queue, struct bio *bio)
 {
 	__u32 device = device_of_bio(bio);
 	struct iotrace_flight *flight;
@@ -43,7 +43,7 @@ int BPF_PROG(block_bio_queue, OF_QUEUE struct bio *bio)
 	if (!switched_on || !is_traced(device))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = bio_claim(address_behind_queue(ctx));
+	flight = bio_claim(KEY(ctx, bio));
 	if (!flight)
 		return 0;
 	count_unseen(flight);
@@ -59,7 +59,7 @@ int BPF_PROG(block_bio_queue, OF_QUEUE struct bio *bio)
 
 /* The kernel passes the part that was split off; bio_chain() has made the rest its bi_private. */
 SEC("tp_btf/block_split")
-int BPF_PROG(block_split, OF_QUEUE struct bio *bio, unsigned int new_sector)
+int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 {
 	struct iotrace_flight *parent, *flight;
 	__u64 now;
@@ -70,7 +70,7 @@ int BPF_PROG(block_split, OF_QUEUE struct bio *bio, unsigned int new_sector)
 	if (!parent)
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = bio_claim(address_behind_queue(ctx));
+	flight = bio_claim(KEY(ctx, bio));
 	if (!flight || flight == parent)
 		return 0;
 	flight_clear(flight, now, 0);
@@ -192,7 +192,7 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 }
 
 SEC("tp_btf/block_rq_insert")
-int BPF_PROG(block_rq_insert, OF_QUEUE struct request *rq)
+int BPF_PROG(block_rq_insert, struct request *rq)
 {
 	struct iotrace_flight *flight;
 	__u64 now;
@@ -200,7 +200,7 @@ int BPF_PROG(block_rq_insert, OF_QUEUE struct request *rq)
 	if (!switched_on || !is_traced(device_of_request(rq)))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_behind_queue(ctx), now);
+	flight = flight_of_request(rq, KEY(ctx, rq), now);
 	if (flight && !flight->event.insert_ns)
 		flight->event.insert_ns = now;
 	return 0;
@@ -222,7 +222,7 @@ static __always_inline void first_issue(struct iotrace_flight *flight, struct re
 }
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(block_rq_issue, OF_QUEUE struct request *rq)
+int BPF_PROG(block_rq_issue, struct request *rq)
 {
 	struct iotrace_flight *flight;
 	__u32 device;
@@ -234,7 +234,7 @@ int BPF_PROG(block_rq_issue, OF_QUEUE struct request *rq)
 	if (!is_traced(device))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, address_behind_queue(ctx), now);
+	flight = flight_of_request(rq, KEY(ctx, rq), now);
 	if (!flight)
 		return 0;
 	if (!flight->event.issue_ns) /* after a requeue it is issued again: the first time counts */
@@ -246,13 +246,13 @@ int BPF_PROG(block_rq_issue, OF_QUEUE struct request *rq)
 }
 
 SEC("tp_btf/block_rq_requeue")
-int BPF_PROG(block_rq_requeue, OF_QUEUE struct request *rq)
+int BPF_PROG(block_rq_requeue, struct request *rq)
 {
 	struct iotrace_flight *flight;
 
 	if (!switched_on)
 		return 0;
-	flight = flight_find(address_behind_queue(ctx));
+	flight = flight_find(KEY(ctx, rq));
 	if (!flight || flight->generation != FIELD(rq, start_time_ns))
 		return 0;
 	flight->event.requeues++;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The BCC backend: for kernels without BTF. The programs are the same text, compiled here against the kernel's headers
- * with the options as constants; maps and programs are made by this process, so that nothing stays when it ends.
+ * The BCC backend: for kernels without BTF. The programs are the same text, compiled here against the kernel's headers;
+ * maps and programs are made by this process, so that nothing stays when it ends.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@
 #define MAX_PROGRAMS 32
 #define MAX_INSTRUCTIONS 4096 /* what Linux 4.18 takes */
 
-/* The text of the programs, without what configure() writes before it. */
+/* The text of the programs. */
 __asm__(".pushsection .rodata\n"
 	".global bcc_text\n.global bcc_text_end\n"
 	"bcc_text: .incbin \"" BCC_TEXT "\"\n"
@@ -32,15 +31,9 @@ __asm__(".pushsection .rodata\n"
 	".popsection");
 extern const char bcc_text[], bcc_text_end[];
 
-/* Functions whose address tells whose bio it is. */
-static const char *const FUNCTIONS[] = {"iomap_dio_bio_end_io", "blkdev_bio_end_io", "blkdev_bio_end_io_async",
-					"blkdev_bio_end_io_simple", "xlog_bio_end_io"};
-#define FUNCTION_COUNT (sizeof(FUNCTIONS) / sizeof(FUNCTIONS[0]))
-
-enum map {
-#define MAP_NUMBER(name, type, key, value, entries) MAP_##name,
-	BCC_MAPS(MAP_NUMBER) MAP_COUNT
-};
+static const char *const FUNCTIONS[] = {
+#define FUNCTION_NAME(name) #name,
+	BCC_FUNCTIONS(FUNCTION_NAME)};
 
 static const struct {
 	const char *name;
@@ -58,7 +51,8 @@ struct program {
 
 struct bcc {
 	struct probe probe;
-	int maps[MAP_COUNT];
+	struct bcc_settings settings;
+	int maps[BCC_MAP_COUNT];
 	struct program programs[MAX_PROGRAMS];
 	size_t program_count;
 	struct perf_log *log;
@@ -75,7 +69,7 @@ static struct bcc *bcc_of(struct probe *probe)
 
 static bool make_maps(struct bcc *bcc)
 {
-	for (int i = 0; i < MAP_COUNT; i++) {
+	for (int i = 0; i < BCC_MAP_COUNT; i++) {
 		bcc->maps[i] = bpf_map_create(MAPS[i].type, MAPS[i].name, MAPS[i].key_bytes, MAPS[i].value_bytes,
 					      MAPS[i].entries, NULL);
 		if (bcc->maps[i] < 0)
@@ -119,7 +113,7 @@ static bool add_calls(struct bcc *bcc)
 	return true;
 }
 
-/* ---- the text ---- */
+/* ---- settings ---- */
 
 static bool uses_irqs(const struct devices *devices)
 {
@@ -129,48 +123,30 @@ static bool uses_irqs(const struct devices *devices)
 	return false;
 }
 
-static void write_comms(FILE *text, const struct options *options)
+static void configure(struct bcc *bcc, const struct options *options, const struct devices *devices)
 {
-	fprintf(text, "static __inline__ bool comm_selected(const u64 *comm)\n{\n\treturn !filter_comms");
-	for (size_t i = 0; i < options->comm_count; i++) {
-		__u64 words[IOTRACE_COMM_BYTES / 8] = {0};
-
-		memcpy(words, options->comms[i], strlen(options->comms[i]));
-		fprintf(text, " || (comm[0] == 0x%" PRIx64 "ULL && comm[1] == 0x%" PRIx64 "ULL)", (uint64_t)words[0],
-			(uint64_t)words[1]);
-	}
-	fputs(";\n}\n", text);
+	bcc->settings = (struct bcc_settings){
+		.min_latency_ns = options->min_latency_us * 1000,
+		.comm_count = options->comm_count,
+		.cgroup_count = options->cgroup_count,
+		.modes_wanted = options->modes ? options->modes : 0xf,
+		.sample_every = options->sample_every,
+		.log_events = perf_log_events(bcc->log),
+		.cpu_count = bcc->probe.cpus,
+		.filter_devices = options->device_count > 0,
+		.filter_pids = options->pid_count > 0,
+		.uses_irqs = uses_irqs(devices),
+	};
+	for (size_t i = 0; i < options->comm_count; i++)
+		memcpy(bcc->settings.comms[i], options->comms[i], strlen(options->comms[i]));
+	kernel_addresses(FUNCTIONS, bcc->settings.addresses, BCC_FUNCTION_COUNT);
 }
 
-static void write_addresses(FILE *text)
+static bool set(struct bcc *bcc)
 {
-	__u64 addresses[FUNCTION_COUNT] = {0};
+	__u32 zero = 0;
 
-	kernel_addresses(FUNCTIONS, addresses, FUNCTION_COUNT);
-	for (size_t i = 0; i < FUNCTION_COUNT; i++)
-		fprintf(text, "#define ADDRESS_%s 0x%" PRIx64 "ULL\n", FUNCTIONS[i], (uint64_t)addresses[i]);
-}
-
-static void configure(FILE *text, const struct bcc *bcc, const struct options *options, const struct devices *devices)
-{
-	static const char *const HEADERS[] = {"version", "blkdev", "blk-mq", "fs", "sched"};
-
-	for (size_t i = 0; i < sizeof(HEADERS) / sizeof(HEADERS[0]); i++)
-		fprintf(text, "#include <linux/%s.h>\n", HEADERS[i]);
-	fprintf(text, "#define filter_devices %d\n", options->device_count > 0);
-	fprintf(text, "#define filter_pids %d\n", options->pid_count > 0);
-	fprintf(text, "#define filter_comms %d\n", options->comm_count > 0);
-	fprintf(text, "#define cgroup_count %zu\n", options->cgroup_count);
-	fprintf(text, "#define min_latency_ns %ldULL\n", options->min_latency_us * 1000);
-	fprintf(text, "#define modes_wanted %u\n", options->modes ? options->modes : 0xf);
-	fprintf(text, "#define sample_every %u\n", options->sample_every);
-	fprintf(text, "#define log_events %u\n", perf_log_events(bcc->log));
-	fprintf(text, "#define uses_irqs %d\n", uses_irqs(devices));
-	fprintf(text, "#define cpu_count %d\n", bcc->probe.cpus);
-	for (int i = 0; i < MAP_COUNT; i++)
-		fprintf(text, "#define FD_%s %d\n", MAPS[i].name, bcc->maps[i]);
-	write_comms(text, options);
-	write_addresses(text);
+	return bpf_map_update_elem(bcc->maps[MAP_settings], &zero, &bcc->settings, BPF_ANY) == 0;
 }
 
 /* ---- programs ---- */
@@ -209,10 +185,19 @@ static void explain_refusal(const char *name, const struct bpf_insn *instruction
 	free(log);
 }
 
-static bool attach(struct bcc *bcc, const char *name, const struct bpf_insn *instructions, size_t count)
+static void insert_maps(const struct bcc *bcc, struct bpf_insn *instructions, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (instructions[i].code == (BPF_LD | BPF_IMM | BPF_DW) &&
+		    instructions[i].src_reg == BPF_PSEUDO_MAP_FD && (__u32)instructions[i].imm < BCC_MAP_COUNT)
+			instructions[i].imm = bcc->maps[instructions[i].imm];
+}
+
+static bool attach(struct bcc *bcc, const char *name, struct bpf_insn *instructions, size_t count)
 {
 	struct program *program = &bcc->programs[bcc->program_count];
 
+	insert_maps(bcc, instructions, count);
 	snprintf(program->name, sizeof(program->name), "%s", name);
 	program->fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, name, "Dual BSD/GPL", instructions, count, NULL);
 	if (program->fd < 0) {
@@ -251,18 +236,9 @@ static bool attach_all(struct bcc *bcc, FILE *compiled, const struct options *op
 static bool compile_and_attach(struct bcc *bcc, const struct options *options, const struct devices *devices,
 			       const struct driver_support *support, const char **why)
 {
-	char *text = NULL;
-	size_t length;
-	FILE *file = open_memstream(&text, &length), *compiled;
+	FILE *compiled = compiler_run(options->kernel_headers, bcc_text, bcc_text_end - bcc_text, why);
 	bool ok;
 
-	if (!file)
-		abort();
-	configure(file, bcc, options, devices);
-	fwrite(bcc_text, bcc_text_end - bcc_text, 1, file);
-	fclose(file);
-	compiled = compiler_run(options->kernel_headers, text, length, why);
-	free(text);
 	if (!compiled)
 		return false;
 	*why = reason;
@@ -283,7 +259,7 @@ static void bcc_close(struct probe *probe)
 		close(bcc->programs[i].fd);
 	}
 	perf_log_close(bcc->log);
-	for (int i = 0; i < MAP_COUNT; i++)
+	for (int i = 0; i < BCC_MAP_COUNT; i++)
 		if (bcc->maps[i] >= 0)
 			close(bcc->maps[i]);
 }
@@ -305,6 +281,11 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 				 bcc->probe.cpus, options->ring_bytes);
 	if (!bcc->log) {
 		snprintf(reason, sizeof(reason), "buffers for the records: %s", strerror(errno));
+		return false;
+	}
+	configure(bcc, options, devices);
+	if (!set(bcc)) {
+		snprintf(reason, sizeof(reason), "BPF maps: %s", strerror(errno));
 		return false;
 	}
 	return compile_and_attach(bcc, options, devices, support, why);
@@ -330,10 +311,8 @@ static struct probe *bcc_open(const struct options *options, const struct device
 
 static void bcc_switch(struct probe *probe, bool on, long long now_ns)
 {
-	struct bcc_switch value = {.on_ns = on ? now_ns : 0};
-	__u32 zero = 0;
-
-	bpf_map_update_elem(bcc_of(probe)->maps[MAP_switches], &zero, &value, BPF_ANY);
+	bcc_of(probe)->settings.on_ns = on ? now_ns : 0;
+	set(bcc_of(probe));
 }
 
 static bool bcc_counters(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu)
