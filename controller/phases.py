@@ -158,7 +158,8 @@ class Measurement:
             by = "device" if traced.by == "device" and own_disk else "process"
             spec = api.TracerSpec(
                 by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
-                without_context=not self.plan.trace.context,
+                # The tracer refuses it on kernels without BTF.
+                without_context=not self.plan.trace.context or self.facts[node]["tracing"].get("backend") == "bcc",
             )
             agent = self.fleet.agents[node]
             try:

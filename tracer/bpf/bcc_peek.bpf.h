@@ -4,6 +4,13 @@
  * kernels. Text, not to be included: the Makefile puts it before the shared headers. It keeps to what Linux 4.18 has: no loops, no atomic
  * operation that returns a value, no global variables, reads through bpf_probe_read only.
  */
+#include <linux/version.h>
+#include <linux/blkdev.h>
+#include <linux/blk-mq.h>
+#include <linux/fs.h>
+#include <linux/sched.h>
+#include <trace/events/block.h>
+
 #undef current /* a macro of the kernel's */
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))

@@ -2,7 +2,8 @@
 
     python -m tracer.guests [--variant 6.1]... [--output DIR] [--no-tests] [--renew]
 
-Prints a line per variant (kernel and backend), workload and disk. Exit: 0 all exact, 1 something is wrong, 3 no guests can be had here.
+Prints a line per variant (kernel and backend), workload and disk. Exit: 0 all exact, 1 something is wrong, 3 no guests
+can be had here.
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ def _report(result: GuestResult) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tracer.guests", description="Runs the tracer on other kernels.")
-    parser.add_argument(
-        "--variant", action="append", choices=list(VARIANTS), help=f"default: {' '.join(DEFAULT)}"
-    )
+    parser.add_argument("--variant", action="append", choices=list(VARIANTS), help=f"default: {' '.join(DEFAULT)}")
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep what the guests wrote (emptied before)")
     parser.add_argument("--no-tests", action="store_true", help="workloads only, not the tracer's own tests")
     parser.add_argument("--renew", action="store_true", help="fetch the newest kernels of the series")

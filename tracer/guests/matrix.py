@@ -69,14 +69,14 @@ class GuestResult:
 def _compile(headers: Path, compiled: Path) -> None:
     """What strata-bcc-compile makes of the programs: two seconds here, a minute in an emulated guest."""
     build = REPOSITORY / "tracer" / "build"
+    command = [build / "strata-bcc-compile"]
     environment = {**os.environ, "BCC_KERNEL_SOURCE": str(headers)}
     compiled.parent.mkdir(parents=True, exist_ok=True)
     with (build / "iotrace.bcc.c").open("rb") as text, compiled.open("wb") as output:
-        done = subprocess.run(
-            [build / "strata-bcc-compile"], stdin=text, stdout=output, stderr=subprocess.PIPE, env=environment, text=True
-        )
+        done = subprocess.run(command, check=False, stdin=text, stdout=output, stderr=subprocess.PIPE, env=environment)
     if done.returncode != 0:
-        raise UnavailableError(f"strata-bcc-compile: {done.stderr.strip()}; is the package libbpfcc installed?")
+        said = done.stderr.decode(errors="replace").strip()
+        raise UnavailableError(f"strata-bcc-compile: {said}; is the package libbpfcc installed?")
 
 
 def _job(variant: Variant, accelerator: str, with_tests: bool) -> str:

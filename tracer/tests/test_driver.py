@@ -19,7 +19,8 @@ REQUESTS = 500
 
 
 def disks_with_driver_layer(binary: Path) -> dict[str, str]:
-    check = json.loads(subprocess.run([str(binary), "--backend", BACKEND, "--check"], check=True, capture_output=True, text=True).stdout)
+    command = [str(binary), "--backend", BACKEND, "--check"]
+    check = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {disk: mode for disk, mode in check["tracing_modes"].items() if mode != "block"}
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -232,9 +233,7 @@ def tracing(output: Path, *arguments: str) -> Iterator[Trace]:
     """The tracer, from "ready" on; stopped in any case."""
     read_end, write_end = os.pipe()
     if BACKEND == "bcc" and NOT_WITH_BCC & set(arguments):
-        import pytest  # not where this runs without tests
-
-        pytest.skip("the bcc backend does not have it")
+        raise unittest.SkipTest("the bcc backend does not have it")
     command = [str(TRACER), "--backend", BACKEND, "--output", str(output), "--ready-fd", str(write_end), *arguments]
     process = subprocess.Popen(command, pass_fds=[write_end])
     os.close(write_end)
