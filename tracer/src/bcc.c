@@ -60,6 +60,16 @@ struct bcc {
 
 static char reason[1024];
 
+/* `what` has failed with errno. */
+static bool failed(const char *what)
+{
+	if (errno == EPERM)
+		snprintf(reason, sizeof(reason), "not permitted to load BPF programs (needs root)");
+	else
+		snprintf(reason, sizeof(reason), "%s: %s", what, strerror(errno));
+	return false;
+}
+
 static struct bcc *bcc_of(struct probe *probe)
 {
 	return (struct bcc *)probe;
@@ -170,8 +180,9 @@ static bool is_wanted(const char *name, const struct options *options, const str
 #define LOG_BYTES (16 << 20)
 
 /* The verifier's last line, but for its statistics, is the cause. */
-static void explain_refusal(const char *name, const struct bpf_insn *instructions, size_t count, int error)
+static bool explain_refusal(const char *name, const struct bpf_insn *instructions, size_t count)
 {
+	int error = errno;
 	char *log = calloc(1, LOG_BYTES), *line, *rest = log, *cause = "";
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = LOG_BYTES, .log_level = 1);
 
@@ -183,6 +194,7 @@ static void explain_refusal(const char *name, const struct bpf_insn *instruction
 			cause = line;
 	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", name, strerror(error), cause);
 	free(log);
+	return false;
 }
 
 static void insert_maps(const struct bcc *bcc, struct bpf_insn *instructions, size_t count)
@@ -200,16 +212,13 @@ static bool attach(struct bcc *bcc, const char *name, struct bpf_insn *instructi
 	insert_maps(bcc, instructions, count);
 	snprintf(program->name, sizeof(program->name), "%s", name);
 	program->fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, name, "Dual BSD/GPL", instructions, count, NULL);
-	if (program->fd < 0) {
-		explain_refusal(name, instructions, count, -program->fd);
-		return false;
-	}
+	if (program->fd < 0)
+		return errno == EPERM ? failed(name) : explain_refusal(name, instructions, count);
 	bcc->program_count++;
 	program->link = bpf_raw_tracepoint_open(name, program->fd);
 	if (program->link >= 0)
 		return true;
-	snprintf(reason, sizeof(reason), "tracepoint %s: %s", name, strerror(-program->link));
-	return false;
+	return failed(name);
 }
 
 /* `compiled` is what the compiler wrote. */
@@ -230,7 +239,8 @@ static bool attach_all(struct bcc *bcc, FILE *compiled, const struct options *op
 		    !attach(bcc, program.name, instructions, program.bytes / sizeof(*instructions)))
 			return false;
 	}
-	return true;
+	snprintf(reason, sizeof(reason), "libbcc made no programs");
+	return bcc->program_count;
 }
 
 static bool compile_and_attach(struct bcc *bcc, const struct options *options, const struct devices *devices,
@@ -271,23 +281,15 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 	if (!compiler_has_headers(options->kernel_headers, why))
 		return false;
 	if (!make_maps(bcc) || !add_calls(bcc) || !add_devices(bcc, devices, support) ||
-	    !targets_add(bcc->maps[MAP_pids], bcc->maps[MAP_cgroups], options)) {
-		snprintf(reason, sizeof(reason), "BPF maps: %s", strerror(errno));
-		if (errno == EPERM)
-			strcpy(reason, "not permitted to load BPF programs (needs root)");
-		return false;
-	}
+	    !targets_add(bcc->maps[MAP_pids], bcc->maps[MAP_cgroups], options))
+		return failed("BPF maps");
 	bcc->log = perf_log_open(reader, bcc->maps[MAP_events], bcc->maps[MAP_names], bcc->maps[MAP_consumed],
 				 bcc->probe.cpus, options->ring_bytes);
-	if (!bcc->log) {
-		snprintf(reason, sizeof(reason), "buffers for the records: %s", strerror(errno));
-		return false;
-	}
+	if (!bcc->log)
+		return failed("buffers for the records");
 	configure(bcc, options, devices);
-	if (!set(bcc)) {
-		snprintf(reason, sizeof(reason), "BPF maps: %s", strerror(errno));
-		return false;
-	}
+	if (!set(bcc))
+		return failed("BPF maps");
 	return compile_and_attach(bcc, options, devices, support, why);
 }
 
