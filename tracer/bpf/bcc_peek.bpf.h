@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * How the programs look at the kernel with BCC (peek.bpf.h is the same for CO-RE), and what has changed between
- * kernels. Text, not to be included: the Makefile puts it before the shared headers. It keeps to what Linux 4.18 has: no loops, no atomic
- * operation that returns a value, no global variables, reads through bpf_probe_read only.
+ * kernels. Text, not to be included: the Makefile puts it before the shared headers. It keeps to what Linux 4.18 has:
+ * no loops, no atomic operation that returns a value, no global variables, reads through bpf_probe_read only.
  */
 #include <linux/version.h>
 #include <linux/blkdev.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What is known about bios and requests under way. Of both backends. */
+/* What is known about bios and requests under way, and what a request is. Of both backends. */
 #ifndef FLIGHT_BPF_H
 #define FLIGHT_BPF_H
 
@@ -54,6 +54,45 @@ static __always_inline struct iotrace_flight *flight_of_request(struct request *
 	count_unseen(flight);
 	flight_clear(flight, now, generation);
 	return flight;
+}
+
+/* ---- what a request is ---- */
+
+/* The kernel's own flush command, which serves all requests that wait for a flush on this queue. */
+static __always_inline bool is_flush_command(struct request *rq)
+{
+	return (FIELD(rq, cmd_flags) & OP_MASK) == OP_FLUSH;
+}
+
+static __always_inline bool is_counted(struct request *rq)
+{
+	return in_diskstats(rq) || (flushes_are_in_diskstats() && is_flush_command(rq));
+}
+
+static __always_inline __u8 mode_of(struct request *rq)
+{
+	__u32 op = FIELD(rq, cmd_flags) & OP_MASK;
+
+	if (op == OP_FLUSH)
+		return IOTRACE_FLUSH;
+	if (op == OP_DISCARD)
+		return IOTRACE_DISCARD;
+	return op & 1 ? IOTRACE_WRITE : IOTRACE_READ;
+}
+
+static __always_inline __u16 request_flags(struct request *rq, struct iotrace_flight *flight)
+{
+	__u32 opf = FIELD(rq, cmd_flags);
+	__u16 flags = 0;
+
+	if (flight->event.flags & (IOTRACE_PREFLUSH | IOTRACE_FUA) || !(opf & OP_MASK) ||
+	    opf & REQ_FLAG(__REQ_SYNC))
+		flags |= IOTRACE_SYNC;
+	if (opf & REQ_FLAG(__REQ_META))
+		flags |= IOTRACE_META;
+	if (flight->event.queue_ns)
+		flags |= IOTRACE_OWNED;
+	return flags;
 }
 
 #endif

@@ -80,43 +80,6 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 
 /* ---- requests ---- */
 
-/* The kernel's own flush command, which serves all requests that wait for a flush on this queue. */
-static __always_inline bool is_flush_command(struct request *rq)
-{
-	return (FIELD(rq, cmd_flags) & OP_MASK) == OP_FLUSH;
-}
-
-static __always_inline bool is_counted(struct request *rq)
-{
-	return in_diskstats(rq) || (flushes_are_in_diskstats() && is_flush_command(rq));
-}
-
-static __always_inline __u8 mode_of(struct request *rq)
-{
-	__u32 op = FIELD(rq, cmd_flags) & OP_MASK;
-
-	if (op == OP_FLUSH)
-		return IOTRACE_FLUSH;
-	if (op == OP_DISCARD)
-		return IOTRACE_DISCARD;
-	return op & 1 ? IOTRACE_WRITE : IOTRACE_READ;
-}
-
-static __always_inline __u16 request_flags(struct request *rq, struct iotrace_flight *flight)
-{
-	__u32 opf = FIELD(rq, cmd_flags);
-	__u16 flags = 0;
-
-	if (flight->event.flags & (IOTRACE_PREFLUSH | IOTRACE_FUA) || !(opf & OP_MASK) ||
-	    opf & REQ_FLAG(__REQ_SYNC))
-		flags |= IOTRACE_SYNC;
-	if (opf & REQ_FLAG(__REQ_META))
-		flags |= IOTRACE_META;
-	if (flight->event.queue_ns)
-		flags |= IOTRACE_OWNED;
-	return flags;
-}
-
 /*
  * A request that asked for a flush before it waits until the kernel's flush command is done. That is
  * time of the device, so the first command issued for the request is that flush. It cannot have been
@@ -294,8 +257,8 @@ static __always_inline int exclusion(struct request *rq, struct iotrace_flight *
 	return IOTRACE_EX_COUNT;
 }
 
-static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, struct request *rq, struct iotrace_flight *flight,
-				 __u32 device, __u64 now, __u8 status)
+static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, struct request *rq,
+				 struct iotrace_flight *flight, __u32 device, __u64 now, __u8 status)
 {
 	count(&of_device->completions);
 	flight->event.done_ns = now;

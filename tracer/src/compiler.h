@@ -8,8 +8,9 @@
 #include <stdio.h>
 
 /*
- * Programs that were compiled against headers of another kernel read wrong fields without any sign of it. False: there
- * are none of exactly the running kernel; `why` says what was found. `given`: the directory of --kernel-headers or NULL.
+ * Programs that were compiled against headers of another kernel read wrong fields without any sign of it. False:
+ * there are none of exactly the running kernel; `why` says what was found. `given`: the directory of --kernel-headers
+ * or NULL.
  */
 bool compiler_has_headers(const char *given, const char **why);
 
