@@ -41,20 +41,28 @@ struct iomap_dio { /* its beginning; the rest stands in no header */
 
 /*
  * Arguments of a tracepoint before the one that we begin with: the queue, until 5.11 and some 5.10. The kernel's own
- * headers tell.
+ * headers tell, and a kernel that has others yet is refused.
  */
 #define TAKES(tracepoint, types...) __builtin_types_compatible_p(typeof(trace_##tracepoint), void(types))
+#define BEGINS_WITH(tracepoint, types...)                                                                             \
+	enum { before_##tracepoint = !TAKES(tracepoint, types) };                                                     \
+	_Static_assert(TAKES(tracepoint, types) || TAKES(tracepoint, struct request_queue *, types),                  \
+		       #tracepoint " has arguments that are not known")
+
+BEGINS_WITH(block_bio_queue, struct bio *);
+BEGINS_WITH(block_split, struct bio *, unsigned int);
+BEGINS_WITH(block_rq_insert, struct request *);
+BEGINS_WITH(block_rq_issue, struct request *);
+BEGINS_WITH(block_rq_requeue, struct request *);
 enum {
-	before_block_bio_queue = !TAKES(block_bio_queue, struct bio *),
-	before_block_split = !TAKES(block_split, struct bio *, unsigned int),
-	before_block_rq_insert = !TAKES(block_rq_insert, struct request *),
-	before_block_rq_issue = !TAKES(block_rq_issue, struct request *),
-	before_block_rq_requeue = !TAKES(block_rq_requeue, struct request *),
 	before_block_rq_complete = 0,
 	before_block_io_done = 0,
 	before_irq_handler_entry = 0,
 	before_writeback_dirty_folio = 0,
 };
+#define COMPLETES_WITH_ERRNO TAKES(block_rq_complete, struct request *, int, unsigned int)
+_Static_assert(COMPLETES_WITH_ERRNO || TAKES(block_rq_complete, struct request *, blk_status_t, unsigned int),
+	       "block_rq_complete has arguments that are not known");
 
 #define ARGUMENT_COUNT(a1, a2, a3, a4, count, ...) count
 #define ARGUMENTS_1 (void *)first[0]
@@ -206,9 +214,7 @@ static __always_inline bool flushes_are_in_diskstats(void)
 /* Before 5.16 the tracepoint gives an errno, which not every kernel makes of the same blk_status_t. */
 static __always_inline u8 status_of(int error)
 {
-	bool is_errno = TAKES(block_rq_complete, struct request *, int, unsigned int);
-
-	return is_errno && error ? 10 /* BLK_STS_IOERR */ : error;
+	return COMPLETES_WITH_ERRNO && error ? 10 /* BLK_STS_IOERR */ : error;
 }
 
 /* The command stands behind its request, see blk_mq_rq_to_pdu(). */
