@@ -156,10 +156,11 @@ class Measurement:
                 continue
             own_disk = self.facts[node]["data"]["own_disk"]
             by = "device" if traced.by == "device" and own_disk else "process"
+            without_btf = self.facts[node]["tracing"].get("backend") == "bcc"  # which refuses both
             spec = api.TracerSpec(
                 by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
-                without_context=not self.plan.trace.context,
-                without_calls=not self.plan.trace.calls,
+                without_context=not self.plan.trace.context or without_btf,
+                without_calls=not self.plan.trace.calls or without_btf,
             )
             agent = self.fleet.agents[node]
             try:

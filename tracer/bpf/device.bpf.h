@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which devices are traced, and their counters. */
+/* Which devices are traced, and their counters, with CO-RE. */
 #ifndef DEVICE_BPF_H
 #define DEVICE_BPF_H
 
-#include "kernel.h"
 #include "iotrace.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
+#include "peek.bpf.h"
 #include <stddef.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 
 /* Set before loading. */
 const volatile bool filter_devices;
@@ -28,12 +23,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct iotrace_counters);
 } counters SEC(".maps");
-
-/* Counters are per CPU, but an interrupt may come between reading and writing one. */
-static __always_inline void count(__u64 *counter)
-{
-	__sync_fetch_and_add(counter, 1);
-}
 
 static __always_inline __u32 device_of(struct gendisk *disk)
 {
@@ -82,6 +71,19 @@ static __always_inline __u32 device_of_request(struct request *rq)
 	struct gendisk *disk = rq->q->disk;
 
 	return disk ? device_of(disk) : 0;
+}
+
+/* The same through a pointer that the verifier does not trust. */
+static __always_inline __u32 device_of_untrusted(struct request *rq)
+{
+	struct gendisk *disk = PEEK(request_queue, PEEK(request, rq, q), disk);
+
+	return disk ? (__u32)PEEK(gendisk, disk, major) << 20 | (__u32)PEEK(gendisk, disk, first_minor) : 0;
+}
+
+static __always_inline __u32 device_of_bio(struct bio *bio)
+{
+	return device_of(bio->bi_bdev->bd_disk);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * When the driver took a request, gave it to the device, and saw it completed. Which of these programs are
+ * When the driver took a request, gave it to the device, and saw it completed. Of both backends, but for the
+ * functions (fentry.bpf.h). Which of these programs are
  * loaded depends on the disks and on the kernel (src/driver.c); a request without a mark has no driver layer.
  *
  *   NVMe .... nvme_setup_cmd, block_rq_issue, (doorbell, device, interrupt,) nvme_sq, block_rq_complete
@@ -12,7 +13,6 @@
 #define DRIVER_BPF_H
 
 #include "flight.bpf.h"
-#include "peek.bpf.h"
 
 static __always_inline struct iotrace_flight *flight_under_way(__u64 key)
 {
@@ -28,13 +28,12 @@ static __always_inline struct iotrace_flight *flight_under_way(__u64 key)
 static __always_inline void mark_submit(__u64 key, __u8 tracing)
 {
 	struct request *rq = (struct request *)key;
-	struct request_queue *queue = PEEK(request, rq, q);
-	struct gendisk *disk = PEEK(request_queue, queue, disk);
 	__u64 generation = PEEK(request, rq, start_time_ns);
 	struct iotrace_flight *flight;
 	__u64 now = bpf_ktime_get_ns();
+	__u32 device = device_of_untrusted(rq);
 
-	if (!disk || !is_traced((__u32)PEEK(gendisk, disk, major) << 20 | (__u32)PEEK(gendisk, disk, first_minor)))
+	if (!device || !is_traced(device))
 		return;
 	flight = flight_claim(key);
 	if (!flight)
@@ -77,12 +76,6 @@ int nvme_sq(void *ctx)
 
 /* ---- SCSI ---- */
 
-/* The command stands behind its request, see blk_mq_rq_to_pdu(). */
-static __always_inline __u64 request_of_command(void *ctx)
-{
-	return address_of(ctx) - bpf_core_type_size(struct request);
-}
-
 SEC("tp_btf/scsi_dispatch_cmd_start")
 int scsi_dispatch_cmd_start(void *ctx)
 {
@@ -106,89 +99,17 @@ int scsi_dispatch_cmd_done(void *ctx)
 	return 0;
 }
 
-/* ---- functions of the driver ---- */
-
-SEC("fentry/virtio_queue_rq")
-int BPF_PROG(virtio_queue_rq, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *data)
-{
-	if (switched_on)
-		mark_submit((__u64)BPF_CORE_READ(data, rq), IOTRACE_FENTRY);
-	return 0;
-}
-
-struct batch {
-	__u64 request;
-};
-
-static long mark_next(__u64 index, struct batch *batch)
-{
-	struct request *rq = (struct request *)batch->request;
-
-	if (!rq)
-		return 1;
-	mark_submit((__u64)rq, IOTRACE_FENTRY);
-	batch->request = (__u64)BPF_CORE_READ(rq, rq_next);
-	return 0;
-}
-
-#define MAX_BATCH 256
-
-/* The list's first member is its first request, both as `struct request **` and as `struct rq_list *`. */
-SEC("fentry/virtio_queue_rqs")
-int virtio_queue_rqs(void *ctx)
-{
-	struct batch batch = {};
-
-	if (!switched_on)
-		return 0;
-	bpf_probe_read_kernel(&batch.request, sizeof(batch.request), (void *)address_of(ctx));
-	bpf_loop(MAX_BATCH, mark_next, &batch, 0);
-	return 0;
-}
-
-SEC("fentry/blk_mq_complete_request_remote")
-int blk_mq_complete_request_remote(void *ctx)
-{
-	struct iotrace_flight *flight;
-
-	if (!switched_on)
-		return 0;
-	flight = flight_under_way(address_of(ctx));
-	if (flight && flight->event.tracing == IOTRACE_FENTRY)
-		flight->event.seen_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
 /* ---- interrupts ---- */
-
-/* Set before loading: the disk whose interrupt it is, 0 = no disk's. */
-const volatile __u32 device_of_irq[IOTRACE_IRQS];
-const volatile bool uses_irqs;
-
-struct interrupt {
-	__u64 entry_ns;
-	__u32 device;
-};
-
-/* The last disk interrupt of each CPU. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct interrupt);
-} interrupts SEC(".maps");
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq)
 {
-	struct interrupt *last;
+	struct iotrace_interrupt *last;
 	__u32 zero = 0, device;
-	__u64 number = (__u32)irq;
 
-	barrier_var(number); /* else the compiler loses what the verifier must see */
-	if (!switched_on || number >= IOTRACE_IRQS)
+	if (!switched_on)
 		return 0;
-	device = device_of_irq[number];
+	device = device_of_interrupt(irq);
 	if (!device)
 		return 0;
 	last = bpf_map_lookup_elem(&interrupts, &zero);
@@ -205,7 +126,7 @@ int BPF_PROG(irq_handler_entry, int irq)
  */
 static __always_inline void mark_irq(struct iotrace_flight *flight, __u32 device)
 {
-	struct interrupt *last;
+	struct iotrace_interrupt *last;
 	__u32 zero = 0;
 
 	if (!uses_irqs || flight->event.tracing != IOTRACE_BLOCK)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which tasks are asked for. */
+/* Which tasks and requests are asked for, with CO-RE. */
 #ifndef FILTER_BPF_H
 #define FILTER_BPF_H
 
 #include "device.bpf.h"
 
 /* Set before loading. */
+const volatile __u64 min_latency_ns;
+const volatile __u32 modes_wanted = 0xf; /* a bit for each enum iotrace_mode */
+const volatile __u32 sample_every = 1;
 const volatile bool filter_pids;
 const volatile __u32 cgroup_count;
 const volatile __u32 comm_count;

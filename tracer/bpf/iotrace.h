@@ -66,6 +66,12 @@ static inline __u32 iotrace_device_slot(__u32 device)
 	return device * 2654435761U >> 24;
 }
 
+/* They are per CPU, but an interrupt may come between reading and writing one. */
+static inline void count(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
 /* ---- requests ---- */
 
 enum iotrace_flags { /* the first byte is part of the records */
@@ -156,6 +162,15 @@ struct iotrace_bucket {
 	struct iotrace_flight way[IOTRACE_WAYS];
 };
 
+struct iotrace_flush {
+	__u64 issue_ns;
+};
+
+struct iotrace_interrupt {
+	__u64 entry_ns;
+	__u32 device;
+};
+
 /* ---- what goes to user space ---- */
 
 /*
@@ -173,7 +188,6 @@ struct iotrace_head {
 #define IOTRACE_NESTING 8 /* programs that may interrupt each other on a CPU between look and take */
 
 #define IOTRACE_NAME_BYTES 1024 /* of a path */
-#define IOTRACE_NAME_DEPTH 32
 
 /* A file, at the first sight of it under this name. */
 struct iotrace_name {
@@ -185,6 +199,12 @@ struct iotrace_name {
 	__u8 whole; /* the names reach up to the root of the file system */
 	__u8 padding;
 	char names[IOTRACE_NAME_BYTES]; /* from the file up to the root, a zero byte after each */
+};
+
+/* Where it is put together. */
+struct iotrace_name_buffer {
+	struct iotrace_name name;
+	char behind[256]; /* the last name may begin in the last byte of `names` */
 };
 
 /* ---- system calls on files, with --vfs ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Reading fields through an address that the verifier knows nothing about. */
+/* How the programs look at the kernel with CO-RE; bcc.bpf.h is the same for BCC. */
 #ifndef PEEK_BPF_H
 #define PEEK_BPF_H
 
@@ -8,6 +8,21 @@
 #include <stdbool.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define UNTIL_OR_32_TIMES(done) for (int i_ = 0; i_ < 32 && !(done); i_++)
+#define READ_STRING bpf_probe_read_kernel_str
+#define REQ_FLAG(bit) (1U << bpf_core_enum_value(enum req_flag_bits, bit))
+
+#define MAX_BIOS 1024
+#define FOR_EACH_BIO(look, gathering) bpf_loop(MAX_BIOS, look, gathering, 0)
+#define task_now() bpf_get_current_task_btf()
+
+/* Of a pointer that the verifier trusts. */
+#define FIELD(pointer, field) ((pointer)->field)
+/* Of one that it does not. */
+#define READ(pointer, field) BPF_CORE_READ(pointer, field)
+#define OFFSET_OF(type, field) bpf_core_field_offset(type, field)
 
 /* Since 6.2: the read is then one instruction instead of a call. Set before loading. */
 const volatile bool can_cast;
@@ -32,6 +47,64 @@ static __always_inline __u64 as_number(__u64 *cell, const void *pointer)
 {
 	*(volatile __u64 *)cell = (__u64)pointer;
 	return *(volatile __u64 *)cell;
+}
+
+/* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
+static __always_inline __u64 address_of(void *ctx)
+{
+	__u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), ctx);
+	return address;
+}
+
+/* Of the bio or request that is the first argument. */
+#define KEY(ctx, pointer) address_of(ctx)
+
+/* ---- functions that are told apart by their address ---- */
+
+extern const void iomap_dio_bio_end_io __ksym __weak;
+extern const void blkdev_bio_end_io __ksym __weak;
+extern const void blkdev_bio_end_io_async __ksym __weak;
+extern const void blkdev_bio_end_io_simple __ksym __weak;
+extern const void xlog_bio_end_io __ksym __weak;
+
+#define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
+
+/* ---- requests ---- */
+
+/* Bits of request.rq_flags; set before loading: in some kernels they belong to no type with a name. */
+const volatile __u32 flush_seq_bit, io_stat_bit;
+
+static __always_inline bool in_flush_sequence(struct request *rq)
+{
+	return rq->rq_flags & 1U << (flush_seq_bit & 31);
+}
+
+static __always_inline bool in_diskstats(struct request *rq)
+{
+	return rq->rq_flags & 1U << (io_stat_bit & 31);
+}
+
+static __always_inline bool flushes_are_in_diskstats(void)
+{
+	return true; /* since 5.5 */
+}
+
+static __always_inline __u64 flush_queue_of(struct request *rq)
+{
+	return (__u64)rq->mq_hctx;
+}
+
+static __always_inline __u8 status_of(int error)
+{
+	return error; /* a blk_status_t since 5.16 */
+}
+
+/* The command stands behind its request, see blk_mq_rq_to_pdu(). */
+static __always_inline __u64 request_of_command(void *ctx)
+{
+	return address_of(ctx) - bpf_core_type_size(struct request);
 }
 
 #endif

@@ -110,7 +110,7 @@ static __always_inline void wait_note(const struct iotrace_flight *flight, __u64
 }
 
 /* Made only when there are records that it completes. */
-static __always_inline void emit_return(struct iotrace_vfs_table *table, const struct call *call,
+static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *table, const struct call *call,
 					struct task_struct *current, __u64 now)
 {
 	struct wait *wait = wait_of(call->wait, call->enter_ns, current->pid);
@@ -129,7 +129,7 @@ static __always_inline void emit_return(struct iotrace_vfs_table *table, const s
 	event.requests = wait->requests;
 	task_fill(&event.task, current);
 	table->returns++;
-	if (!log_append((const struct iotrace_event *)&event))
+	if (!log_append(ctx, (const struct iotrace_event *)&event))
 		table->returns_dropped++;
 }
 

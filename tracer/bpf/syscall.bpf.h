@@ -127,7 +127,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 	if (call->on_file)
 		count_call(table, call, now - call->enter_ns);
 	if (call->bios)
-		emit_return(table, call, current, now);
+		emit_return(ctx, table, call, current, now);
 	call->on_file = false;
 	call->bios = 0;
 	return 0;

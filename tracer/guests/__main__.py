@@ -1,8 +1,9 @@
 """The kernel matrix by hand.
 
-    python -m tracer.guests [--kernel 6.1]... [--output DIR] [--no-tests] [--renew]
+    python -m tracer.guests [--variant 6.1]... [--output DIR] [--no-tests] [--renew]
 
-Prints a line per kernel, workload and disk. Exit: 0 all exact, 1 something is wrong, 3 no guests can be had here.
+Prints a line per variant (kernel and backend), workload and disk. Exit: 0 all exact, 1 something is wrong, 3 no guests
+can be had here.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 
 from tracer.guests.command import UnavailableError
 from tracer.guests.kernels import KERNELS, prepare
-from tracer.guests.matrix import GuestResult, cells, run_guests
+from tracer.guests.matrix import DEFAULT, VARIANTS, GuestResult, cells, run_guests
 
 EXIT_WRONG = 1
 EXIT_UNAVAILABLE = 3
 
 
 def _report(result: GuestResult) -> bool:
-    print(f"kernel {result.release}: {result.seconds:.0f} s")
+    print(f"{result.variant} (kernel {result.release}): {result.seconds:.0f} s")
     right = not result.error and not result.test_failures
     for workload, disk in cells():
         wrong = result.judge(workload, disk)
@@ -39,20 +40,20 @@ def _report(result: GuestResult) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tracer.guests", description="Runs the tracer on other kernels.")
-    parser.add_argument("--kernel", action="append", choices=list(KERNELS), help="default: all")
+    parser.add_argument("--variant", action="append", choices=list(VARIANTS), help=f"default: {' '.join(DEFAULT)}")
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep what the guests wrote (emptied before)")
     parser.add_argument("--no-tests", action="store_true", help="workloads only, not the tracer's own tests")
     parser.add_argument("--renew", action="store_true", help="fetch the newest kernels of the series")
     options = parser.parse_args()
-    kernels = options.kernel or list(KERNELS)
+    variants = options.variant or DEFAULT
     with tempfile.TemporaryDirectory() as scratch:
         out = options.output or Path(scratch)
-        for series in kernels:
-            shutil.rmtree(out / series, ignore_errors=True)
+        for name in variants:
+            shutil.rmtree(out / name, ignore_errors=True)
         try:
-            for series in kernels if options.renew else ():
-                prepare(KERNELS[series], renew=True)
-            results = run_guests(out.absolute(), kernels, with_tests=not options.no_tests)
+            for name in variants if options.renew else ():
+                prepare(KERNELS[VARIANTS[name].series], renew=True)
+            results = run_guests(out.absolute(), variants, with_tests=not options.no_tests)
         except UnavailableError as error:
             print(f"no guests: {error}", file=sys.stderr)
             return EXIT_UNAVAILABLE

@@ -10,9 +10,9 @@ from tracer.guests.matrix import GuestResult, run_guests
 
 @pytest.fixture(scope="session")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GuestResult]:
-    """Series -> what its guest wrote down; skips when this machine can run none."""
+    """Variant -> what its guest wrote down; skips when this machine can run none."""
     try:
         results = run_guests(tmp_path_factory.mktemp("guests"))
     except UnavailableError as reason:
         pytest.skip(f"no guests: {reason}")
-    return {result.series: result for result in results}
+    return {result.variant: result for result in results}

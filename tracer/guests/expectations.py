@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The best honest mode on (kernel series, disk); docs/tracer.md says what each mode sees.
+# The best honest mode on (variant, disk); docs/tracer.md says what each mode sees.
 MODES = {
     ("6.1", "nvme0n1"): "nvme",
     ("6.1", "vda"): "fentry",
@@ -10,6 +10,12 @@ MODES = {
     ("6.12", "nvme0n1"): "nvme",
     ("6.12", "vda"): "fentry",
     ("6.12", "sda"): "scsi",
+    ("6.1-bcc", "nvme0n1"): "nvme",
+    ("6.1-bcc", "vda"): "irq",
+    ("6.1-bcc", "sda"): "scsi",
+    ("5.10-bcc", "nvme0n1"): "nvme",
+    ("5.10-bcc", "vda"): "irq",
+    ("5.10-bcc", "sda"): "scsi",
 }
 
 # Layers that a mode must show for every read and write of data. A write that waits for a flush of the device comes to
@@ -17,5 +23,6 @@ MODES = {
 ALWAYS = ("block_ns", "device_ns")
 UNLESS_IT_WAITS_FOR_A_FLUSH = ("driver_ns",)
 
-# Workloads of one system call a request, whose VFS layer must be there too.
+# Workloads of one system call a request, whose VFS layer must be there too, and the way back with --vfs.
 TIMED_BY_SYSCALL = ("synchronous",)
+WITH_RETURNS = ("6.1", "6.12")

@@ -30,7 +30,10 @@ class Kernel:
     suite: str
 
 
-KERNELS = {kernel.series: kernel for kernel in (Kernel("6.1", "bookworm"), Kernel("6.12", "bookworm-backports"))}
+KERNELS = {
+    kernel.series: kernel
+    for kernel in (Kernel("5.10", "bullseye"), Kernel("6.1", "bookworm"), Kernel("6.12", "bookworm-backports"))
+}
 
 
 @dataclass(frozen=True)

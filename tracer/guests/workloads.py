@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tracer.guests.layout import DISKS
-from tracer.tests.tracing import diskstats, fio, tracing
+from tracer.tests.tracing import BACKEND, diskstats, fio, tracing
 
 Jobs = list[dict[str, Any]]
 Workload = Callable[[str], tuple[Jobs, int]]
@@ -106,7 +106,7 @@ def _observe(workload: Workload, disk: str) -> dict[str, Any]:
 def _run(workload: Workload, folder: Path) -> str:
     """On all disks, under one trace; returns what is wrong with the tracer, if anything is."""
     try:
-        with tracing(folder / "trace.bin", "--vfs") as trace:
+        with tracing(folder / "trace.bin", *(["--vfs"] if BACKEND == "core" else [])) as trace:
             for disk in DISKS.values():
                 (folder / f"{disk}.json").write_text(json.dumps(_observe(workload, disk)))
             code = trace.stop()

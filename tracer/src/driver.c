@@ -69,6 +69,18 @@ void driver_probe(struct driver_support *support)
 	support->fentry_batch = support->fentry && kernel_has_function("virtio_queue_rqs", VIRTIO_MODULES);
 }
 
+/* Tracepoints of modules since 5.0. */
+void driver_probe_bcc(struct driver_support *support)
+{
+	*support = (struct driver_support){
+		.modules = true,
+		.nvme = kernel_has_raw_tracepoint("nvme_setup_cmd") && kernel_has_raw_tracepoint("nvme_sq"),
+		.scsi = kernel_has_raw_tracepoint("scsi_dispatch_cmd_start") &&
+			kernel_has_raw_tracepoint("scsi_dispatch_cmd_done"),
+		.irq = kernel_has_raw_tracepoint("irq_handler_entry"),
+	};
+}
+
 /* ---- disks ---- */
 
 /* The last part of what the link /sys/block/DISK/LINK points to; "" when there is none. */

@@ -16,7 +16,9 @@ struct driver_support {
 	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */
 };
 
+/* What the CO-RE backend can attach to, and the BCC backend. */
 void driver_probe(struct driver_support *support);
+void driver_probe_bcc(struct driver_support *support);
 
 /* By the name of the disk. */
 enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk);

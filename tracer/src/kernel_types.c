@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_types.h"
 
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Parsed once: it takes 20 ms and some megabytes. */
 static struct btf *kernel;
@@ -66,6 +69,42 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise)
 				return values[i].val;
 	}
 	return otherwise;
+}
+
+bool kernel_has_btf(void)
+{
+	return access("/sys/kernel/btf/vmlinux", F_OK) == 0;
+}
+
+/* Not every machine has mounted tracefs, which would tell, too. */
+bool kernel_has_raw_tracepoint(const char *name)
+{
+	const struct bpf_insn program[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "strata_try", "GPL", program, 2, NULL);
+	int link = fd < 0 ? -1 : bpf_raw_tracepoint_open(name, fd);
+
+	if (link >= 0)
+		close(link);
+	if (fd >= 0)
+		close(fd);
+	return link >= 0;
+}
+
+void kernel_addresses(const char *const *names, __u64 *addresses, size_t count)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	unsigned long long address;
+	char name[256];
+
+	while (file && fscanf(file, "%llx %*c %255s%*[^\n]", &address, name) == 2)
+		for (size_t i = 0; i < count; i++)
+			if (strcmp(name, names[i]) == 0)
+				addresses[i] = address;
+	if (file)
+		fclose(file);
 }
 
 bool kernel_shows_addresses(void)

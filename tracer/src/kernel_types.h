@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the running kernel: its BTF and its symbols. */
+/* Questions to the running kernel: its BTF, its tracepoints and its symbols. */
 #ifndef KERNEL_TYPES_H
 #define KERNEL_TYPES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <linux/types.h>
 
 /* In the kernel itself or in one of these modules (NULL ends the list, and may stand for it). */
@@ -15,6 +16,14 @@ __u32 kernel_function_id(const char *name);
 
 /* The value of an enumerator of any type, or `otherwise`. */
 __u32 kernel_enumerator(const char *name, __u32 otherwise);
+
+bool kernel_has_btf(void);
+
+/* Also where there is no BTF: tries it, which needs the right to. */
+bool kernel_has_raw_tracepoint(const char *name);
+
+/* Sets those of the functions that there are and whose address is shown. */
+void kernel_addresses(const char *const *names, __u64 *addresses, size_t count);
 
 /* Functions that are told apart by their address can be found. */
 bool kernel_shows_addresses(void);

@@ -92,6 +92,14 @@ static __u64 idle_count(struct probe *probe, __u32 device)
 	return counters.idle;
 }
 
+static void probe_drivers(const struct options *options, struct driver_support *support)
+{
+	if (options->backend == BACKEND_BCC)
+		driver_probe_bcc(support);
+	else
+		driver_probe(support);
+}
+
 static void choose_modes(struct devices *devices, const struct driver_support *support)
 {
 	for (size_t i = 0; i < devices->count; i++)
@@ -254,11 +262,11 @@ static int check(const struct options *options)
 	const char *why = NULL;
 	struct probe *probe;
 
-	driver_probe(&support);
+	probe_drivers(options, &support);
 	devices_add_all(&devices);
 	choose_modes(&devices, &support);
 	probe = probe_open(options, &devices, &support, &reader, &why);
-	status_print_check(&devices, probe ? NULL : why);
+	status_print_check(probe_backend(options), &devices, probe ? NULL : why);
 	devices_free(&devices);
 	probe_close(probe);
 	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
@@ -304,7 +312,7 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 
 	if (code != EXIT_OK)
 		return code;
-	driver_probe(&trace->support);
+	probe_drivers(&trace->options, &trace->support);
 	choose_modes(&trace->devices, &trace->support);
 	code = beside_open(&trace->beside, &trace->options);
 	if (code == EXIT_OK)

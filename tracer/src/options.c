@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernel_types.h"
 #include "say.h"
 
 #define DEFAULT_RING_BYTES (8 << 20) /* 65,536 events: at 300,000 a second, all on one of two CPUs, 109 ms */
@@ -40,6 +41,9 @@ static const char HELP[] =
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608)\n"
+	"  --backend NAME    core (needs BTF), bcc (needs headers of this kernel and libbcc; without --vfs, --context,\n"
+	"                    --peers, --spans) or auto (default): core where the kernel has BTF\n"
+	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
@@ -59,6 +63,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
 	{"rotate-bytes", required_argument, NULL, 'R'}, {"keep-files", required_argument, NULL, 'K'},
 	{"min-free-bytes", required_argument, NULL, 'F'},
+	{"backend", required_argument, NULL, 'B'},    {"kernel-headers", required_argument, NULL, 'H'},
 	{"scheduler", no_argument, NULL, 'q'},	      {"vfs", no_argument, NULL, 'v'},
 	{"check", no_argument, NULL, 'k'},	      {"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -126,6 +131,18 @@ static bool parse_mode(const char *text, unsigned *modes)
 	return true;
 }
 
+static bool parse_backend(const char *text, enum backend_choice *backend)
+{
+	static const char *const NAMES[] = {"auto", "core", "bcc"}; /* as enum backend_choice */
+
+	for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+		if (strcmp(text, NAMES[i]) == 0) {
+			*backend = i;
+			return true;
+		}
+	return false;
+}
+
 /* False when the argument of this option is not valid. */
 static bool apply(struct options *options, int option, const char *argument)
 {
@@ -149,6 +166,11 @@ static bool apply(struct options *options, int option, const char *argument)
 			return false;
 		options->span_sample_every = number;
 		return true;
+	case 'B':
+		return parse_backend(argument, &options->backend);
+	case 'H':
+		options->kernel_headers = argument;
+		return *argument;
 	case 'd':
 		return append(options->devices, &options->device_count, MAX_DEVICES, argument);
 	case 'c':
@@ -188,6 +210,28 @@ static bool apply(struct options *options, int option, const char *argument)
 	}
 }
 
+/* Chooses the backend, and refuses what it cannot do. */
+static int settle_backend(struct options *options)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} core_only[] = {{"vfs", options->vfs},
+			 {"context", options->context},
+			 {"peers", options->peers},
+			 {"spans", options->spans}};
+
+	if (options->backend == BACKEND_AUTO)
+		options->backend = kernel_has_btf() ? BACKEND_CORE : BACKEND_BCC;
+	for (size_t i = 0; i < sizeof(core_only) / sizeof(core_only[0]); i++)
+		if (options->backend == BACKEND_BCC && core_only[i].given) {
+			complain("leave it out, or use a kernel with BTF", "the bcc backend does not have it", "--%s",
+				 core_only[i].name);
+			return EXIT_USAGE;
+		}
+	return EXIT_OK;
+}
+
 int options_parse(struct options *options, int argc, char **argv)
 {
 	int option, index;
@@ -223,5 +267,5 @@ int options_parse(struct options *options, int argc, char **argv)
 		complain(SEE_HELP, "missing", "--output");
 		return EXIT_USAGE;
 	}
-	return EXIT_OK;
+	return settle_backend(options);
 }

@@ -11,7 +11,11 @@
 #define MAX_DEVICES 64
 #define MAX_PIDS 256
 
+enum backend_choice { BACKEND_AUTO, BACKEND_CORE, BACKEND_BCC };
+
 struct options {
+	enum backend_choice backend; /* once parsed, no longer BACKEND_AUTO */
+	const char *kernel_headers;  /* for the bcc backend; NULL = where they usually are */
 	const char *output;
 	const char *context; /* NULL = none */
 	const char *peers;   /* the same */

@@ -1,229 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE
 #include "probe.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
-#include <errno.h>
 #include <linux/membarrier.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "calls.h"
-#include "iotrace.skel.h"
-#include "kernel_types.h"
-#include "targets.h"
+#include "backend.h"
 
-struct probe {
-	struct iotrace_bpf *skeleton;
-	struct log log;
-	struct iotrace_counters *per_cpu;
-	int cpus;
-	unsigned events_per_cpu;
-	struct ring_buffer *samples; /* NULL = without spans */
-	const struct span_reader *span_reader; /* while they are read */
-};
-
-static char last_warning[256];
-
-/* libbpf explains itself in many lines; the first one holds the cause. */
-static int keep_warning(enum libbpf_print_level level, const char *format, va_list arguments)
+static const struct backend *backend_of(const struct options *options)
 {
-	if (level != LIBBPF_WARN || last_warning[0])
-		return 0;
-	vsnprintf(last_warning, sizeof(last_warning), format, arguments);
-	for (char *c = last_warning; *c; c++)
-		if (*c == '\n')
-			*c = *(c + 1) ? ' ' : 0;
-	return 0;
+	return options->backend == BACKEND_BCC ? &BCC : &CORE;
 }
 
-static const char *explain(int error)
+const char *probe_backend(const struct options *options)
 {
-	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
-		return "this kernel has no BTF (/sys/kernel/btf/vmlinux)";
-	if (error == -EPERM) /* the verifier says EACCES */
-		return "not permitted to load BPF programs (needs root, or CAP_BPF and CAP_PERFMON)";
-	return last_warning[0] ? last_warning : strerror(-error);
-}
-
-static void configure_filters(struct iotrace_bpf *skeleton, const struct options *options)
-{
-	skeleton->rodata->filter_devices = options->device_count > 0;
-	skeleton->rodata->filter_pids = options->pid_count > 0;
-	skeleton->rodata->cgroup_count = options->cgroup_count;
-	skeleton->rodata->comm_count = options->comm_count;
-	for (size_t i = 0; i < options->comm_count; i++)
-		strncpy((char *)skeleton->rodata->comms[i], options->comms[i], IOTRACE_COMM_BYTES - 1);
-	skeleton->rodata->min_latency_ns = options->min_latency_us * 1000;
-	skeleton->rodata->sample_every = options->sample_every;
-	if (options->modes)
-		skeleton->rodata->modes_wanted = options->modes;
-}
-
-/* A disk that comes later has no interrupts here; its requests then have no driver layer. */
-static void configure_driver(struct iotrace_bpf *skeleton, const struct devices *devices,
-			     const struct driver_support *support)
-{
-	bool irq = false, fentry = false;
-
-	for (size_t i = 0; i < devices->count; i++) {
-		const struct device *device = &devices->list[i];
-
-		fentry |= device->tracing == IOTRACE_FENTRY;
-		if (device->tracing == IOTRACE_IRQ)
-			irq |= driver_irqs(device->name, device->id, (__u32 *)skeleton->rodata->device_of_irq);
-	}
-	skeleton->rodata->uses_irqs = irq;
-	bpf_program__set_autoload(skeleton->progs.irq_handler_entry, irq);
-	bpf_program__set_autoload(skeleton->progs.nvme_setup_cmd, support->nvme);
-	bpf_program__set_autoload(skeleton->progs.nvme_sq, support->nvme);
-	bpf_program__set_autoload(skeleton->progs.scsi_dispatch_cmd_start, support->scsi);
-	bpf_program__set_autoload(skeleton->progs.scsi_dispatch_cmd_done, support->scsi);
-	bpf_program__set_autoload(skeleton->progs.virtio_queue_rq, fentry);
-	bpf_program__set_autoload(skeleton->progs.virtio_queue_rqs, fentry && support->fentry_batch);
-	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
-}
-
-static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
-{
-	bpf_program__set_autoload(skeleton->progs.sched_wakeup, wanted);
-	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, wanted);
-	bpf_program__set_autoload(skeleton->progs.sched_switch, wanted);
-	bpf_program__set_autoload(skeleton->progs.tcp_probe, wanted);
-	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, wanted);
-	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, wanted);
-}
-
-static void configure_peers(struct iotrace_bpf *skeleton, bool wanted)
-{
-	bpf_program__set_autoload(skeleton->progs.peer_segment, wanted);
-	bpf_program__set_autoload(skeleton->progs.peer_retransmit, wanted);
-	if (wanted)
-		bpf_map__set_max_entries(skeleton->maps.peers, IOTRACE_PEERS);
-}
-
-static void configure_spans(struct iotrace_bpf *skeleton, const struct options *options)
-{
-	bool wanted = options->spans;
-
-	bpf_program__set_autoload(skeleton->progs.span_enter, wanted);
-	bpf_program__set_autoload(skeleton->progs.span_exit, wanted);
-	bpf_program__set_autoload(skeleton->progs.span_switch, wanted);
-	bpf_program__set_autoload(skeleton->progs.span_wakeup, wanted);
-	if (!wanted)
-		return;
-	skeleton->rodata->span_sample_every = options->span_sample_every;
-	calls_of_spans((__u8 *)skeleton->rodata->span_call_of);
-	bpf_map__set_max_entries(skeleton->maps.receivers, IOTRACE_SPAN_SOCKETS);
-	bpf_map__set_max_entries(skeleton->maps.processes, IOTRACE_SPAN_PROCESSES);
-	bpf_map__set_max_entries(skeleton->maps.samples, IOTRACE_SAMPLE_BYTES);
-}
-
-static void configure(struct probe *probe, const struct options *options)
-{
-	struct iotrace_bpf *skeleton = probe->skeleton;
-
-	probe->events_per_cpu = log_events_per_cpu(options->ring_bytes, probe->cpus);
-	skeleton->rodata->log_events = probe->events_per_cpu;
-	skeleton->rodata->can_cast = kernel_has_function("bpf_rdonly_cast", NULL);
-	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
-	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
-	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
-	calls_of_io((__u8 *)skeleton->rodata->call_of);
-	bpf_map__set_max_entries(skeleton->maps.heads, probe->cpus);
-	bpf_map__set_max_entries(skeleton->maps.events, probe->cpus * probe->events_per_cpu);
-	if (options->vfs)
-		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS);
-	/* Since 6.5; only a safety net for interrupted completions. */
-	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
-	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
-	configure_context(skeleton, options->context);
-	configure_peers(skeleton, options->peers);
-	configure_spans(skeleton, options);
-	skeleton->rodata->measures_vfs = options->vfs;
-	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
-}
-
-static int handle_sample(void *context, void *data, size_t size)
-{
-	struct probe *probe = context;
-
-	if (size == sizeof(struct iotrace_span))
-		probe->span_reader->sample(probe->span_reader->context, data);
-	return 0;
-}
-
-static int load(struct probe *probe, const struct options *options, const struct devices *devices,
-		const struct log_reader *reader)
-{
-	struct iotrace_bpf *skeleton = probe->skeleton;
-	int error = iotrace_bpf__load(skeleton);
-
-	if (error)
-		return error;
-	if (!targets_add(skeleton, options, devices))
-		return -errno;
-	if (options->peers) { /* of all that are too many */
-		const struct iotrace_address others = {0};
-		const struct iotrace_peer nothing = {0};
-
-		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.peers), &others, &nothing, BPF_NOEXIST))
-			return -errno;
-	}
-	if (options->spans) {
-		probe->samples = ring_buffer__new(bpf_map__fd(skeleton->maps.samples), handle_sample, probe, NULL);
-		if (!probe->samples)
-			return -errno;
-	}
-	error = log_open(&probe->log, reader, bpf_map__fd(skeleton->maps.heads), bpf_map__fd(skeleton->maps.events),
-			 bpf_map__fd(skeleton->maps.names), probe->cpus, probe->events_per_cpu);
-	return error ? error : iotrace_bpf__attach(skeleton);
+	return backend_of(options)->name;
 }
 
 struct probe *probe_open(const struct options *options, const struct devices *devices,
 			 const struct driver_support *support, const struct log_reader *reader, const char **why)
 {
-	struct probe *probe = calloc(1, sizeof(*probe));
-	int error;
+	const struct backend *backend = backend_of(options);
+	int cpus = libbpf_num_possible_cpus();
+	struct probe *probe;
 
-	if (!probe)
-		abort();
-	libbpf_set_print(keep_warning);
-	probe->cpus = libbpf_num_possible_cpus();
-	probe->per_cpu = probe->cpus > 0 ? calloc(probe->cpus, sizeof(*probe->per_cpu)) : NULL;
-	if (!probe->per_cpu) {
+	if (cpus <= 0) {
 		*why = "the number of CPUs cannot be read";
-		probe_close(probe);
 		return NULL;
 	}
-	probe->skeleton = iotrace_bpf__open();
-	error = probe->skeleton ? 0 : -errno;
-	if (!error) {
-		configure(probe, options);
-		configure_filters(probe->skeleton, options);
-		configure_driver(probe->skeleton, devices, support);
-		kernel_forget();
-		error = load(probe, options, devices, reader);
-	}
-	if (!error)
-		return probe;
-	*why = explain(error);
-	probe_close(probe);
-	return NULL;
+	probe = backend->open(options, devices, support, reader, cpus, why);
+	if (!probe)
+		return NULL;
+	probe->backend = backend;
+	probe->per_cpu = calloc(cpus, sizeof(*probe->per_cpu));
+	if (!probe->per_cpu)
+		abort();
+	return probe;
 }
 
 void probe_switch(struct probe *probe, bool on, long long now_ns)
 {
-	if (on)
-		probe->skeleton->bss->switched_on_ns = now_ns;
-	__sync_synchronize();
-	probe->skeleton->bss->switched_on = on;
+	probe->backend->switch_to(probe, on, now_ns);
 	/*
 	 * Waits for an RCU grace period, and BPF programs run inside of one: afterwards none runs that saw the
 	 * old value. Refused with nohz_full CPUs; a program takes microseconds, so a pause does it too.
@@ -234,11 +54,8 @@ void probe_switch(struct probe *probe, bool on, long long now_ns)
 
 void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *counters)
 {
-	__u32 slot, unused;
-
 	*counters = (struct iotrace_counters){0};
-	slot = targets_slot(probe->skeleton, device, &unused);
-	if (slot == TARGETS_NO_SLOT || bpf_map_lookup_elem(bpf_map__fd(probe->skeleton->maps.counters), &slot, probe->per_cpu))
+	if (!probe->backend->counters(probe, device, probe->per_cpu))
 		return;
 	for (int cpu = 0; cpu < probe->cpus; cpu++) {
 		const struct iotrace_counters *one = &probe->per_cpu[cpu];
@@ -251,139 +68,66 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 	}
 }
 
-/* The only value of a per-CPU map of u64s, all CPUs together. */
-static void sum_cpus(const struct probe *probe, const struct bpf_map *map, void *sums, size_t bytes)
-{
-	__u64 *per_cpu = calloc(probe->cpus, bytes), *sum = sums;
-	size_t numbers = bytes / sizeof(*sum);
-	__u32 zero = 0;
-
-	if (!per_cpu)
-		abort();
-	memset(sums, 0, bytes);
-	if (bpf_map_lookup_elem(bpf_map__fd(map), &zero, per_cpu) == 0)
-		for (size_t i = 0; i < probe->cpus * numbers; i++)
-			sum[i % numbers] += per_cpu[i];
-	free(per_cpu);
-}
-
-void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
-{
-	sum_cpus(probe, probe->skeleton->maps.vfs_tables, table, sizeof(*table));
-}
-
-void probe_context(struct probe *probe, struct iotrace_context *context)
-{
-	sum_cpus(probe, probe->skeleton->maps.contexts, context, sizeof(*context));
-}
-
-void probe_peers(struct probe *probe,
-		 void (*visit)(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer),
-		 void *context)
-{
-	int peers = bpf_map__fd(probe->skeleton->maps.peers);
-	struct iotrace_address address;
-	const struct iotrace_address *last = NULL;
-	struct iotrace_peer peer;
-
-	for (; bpf_map_get_next_key(peers, last, &address) == 0; last = &address)
-		if (bpf_map_lookup_elem(peers, &address, &peer) == 0)
-			visit(context, &address, &peer);
-}
-
-void probe_spans(struct probe *probe, const struct span_reader *reader)
-{
-	int processes = bpf_map__fd(probe->skeleton->maps.processes);
-	struct iotrace_process process;
-	__u32 pids[IOTRACE_SPAN_PROCESSES], count = 0;
-	const __u32 *last = NULL;
-
-	probe->span_reader = reader;
-	ring_buffer__consume(probe->samples);
-	/* First all keys: one that is deleted on the way would begin the walk anew. */
-	while (count < IOTRACE_SPAN_PROCESSES && bpf_map_get_next_key(processes, last, &pids[count]) == 0)
-		last = &pids[count++];
-	for (__u32 i = 0; i < count; i++) {
-		bool gone = kill(pids[i], 0) != 0 && errno == ESRCH;
-
-		if (bpf_map_lookup_elem(processes, &pids[i], &process))
-			continue;
-		reader->process(reader->context, pids[i], &process, gone);
-		if (gone)
-			bpf_map_delete_elem(processes, &pids[i]);
-	}
-}
-
-void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
-{
-	*not_counted = probe->skeleton->bss->processes_not_counted;
-	*samples = probe->skeleton->bss->samples_dropped;
-}
-
 unsigned long probe_consume(struct probe *probe, double *fullness)
 {
-	return log_consume(&probe->log, fullness);
+	return probe->backend->consume(probe, fullness);
 }
 
-unsigned long long probe_names_dropped(const struct probe *probe)
+unsigned long long probe_names_dropped(struct probe *probe)
 {
-	return probe->skeleton->bss->names_dropped;
+	return probe->backend->names_dropped(probe);
+}
+
+struct never_completed {
+	struct devices *devices;
+	unsigned long long all;
+};
+
+static void visit_flight(void *context, const struct iotrace_flight *flight)
+{
+	struct never_completed *counted = context;
+	struct device *device;
+
+	if ((flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+		return;
+	device = devices_find(counted->devices, flight->event.device);
+	if (!device)
+		return;
+	device->never_completed++;
+	counted->all++;
 }
 
 unsigned long long probe_never_completed(struct probe *probe, struct devices *devices)
 {
-	int flights = bpf_map__fd(probe->skeleton->maps.flights);
-	unsigned long long all = 0;
-	struct iotrace_bucket bucket;
+	struct never_completed counted = {.devices = devices};
 
 	for (size_t i = 0; i < devices->count; i++)
 		devices->list[i].never_completed = 0;
-	for (__u32 i = 0; i < 1 << IOTRACE_BUCKET_BITS; i++) {
-		if (bpf_map_lookup_elem(flights, &i, &bucket))
-			continue;
-		for (int way = 0; way < IOTRACE_WAYS; way++) {
-			const struct iotrace_flight *flight = &bucket.way[way];
-			struct device *device;
-
-			if (!flight->key || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
-				continue;
-			device = devices_find(devices, flight->event.device);
-			if (!device)
-				continue;
-			device->never_completed++;
-			all++;
-		}
-	}
-	return all;
-}
-
-static unsigned long long misses_of(const struct bpf_program *program)
-{
-	struct bpf_prog_info info = {0};
-	__u32 size = sizeof(info);
-
-	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
-		return 0;
-	return info.recursion_misses;
+	probe->backend->flights(probe, visit_flight, &counted);
+	return counted.all;
 }
 
 void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),
 		    void *context)
 {
-	struct bpf_program *program;
+	probe->backend->programs(probe, visit, context);
+}
 
-	bpf_object__for_each_program(program, probe->skeleton->obj)
-		if (bpf_program__autoload(program))
-			visit(context, bpf_program__name(program), misses_of(program));
+unsigned long long backend_misses(int program_fd)
+{
+	struct bpf_prog_info info = {0};
+	__u32 size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(program_fd, &info, &size))
+		return 0;
+	return info.recursion_misses;
 }
 
 void probe_close(struct probe *probe)
 {
 	if (!probe)
 		return;
-	ring_buffer__free(probe->samples);
-	log_close(&probe->log);
-	iotrace_bpf__destroy(probe->skeleton);
+	probe->backend->close(probe);
 	free(probe->per_cpu);
 	free(probe);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The BPF program: loading, switching, counters and records. */
+/* The BPF programs: loading, switching, counters and records. */
 #ifndef PROBE_H
 #define PROBE_H
 
@@ -11,6 +11,9 @@
 #include "options.h"
 
 struct probe;
+
+/* "core" or "bcc", as the options say. */
+const char *probe_backend(const struct options *options);
 
 /* Loads and attaches everything, switched off. NULL: `why` says in one line what is missing. */
 struct probe *probe_open(const struct options *options, const struct devices *devices,
@@ -49,7 +52,7 @@ void probe_spans(struct probe *probe, const struct span_reader *reader);
 void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples);
 
 /* Files whose names found no room on their way; their records have no file. */
-unsigned long long probe_names_dropped(const struct probe *probe);
+unsigned long long probe_names_dropped(struct probe *probe);
 
 /* Sets `never_completed` of the devices: issued while the trace was on, not completed until now. Returns all. */
 unsigned long long probe_never_completed(struct probe *probe, struct devices *devices);

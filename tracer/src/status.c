@@ -272,6 +272,7 @@ bool status_write(struct trace *trace)
 	uname(&system);
 	fprintf(file, "{\n  \"schema_version\": 1, \"tracer_version\": \"" TRACER_VERSION "\", \"kernel\": ");
 	json_string(file, system.release);
+	fprintf(file, ",\n  \"backend\": \"%s\"", probe_backend(&trace->options));
 	fprintf(file, ",\n  \"state\": \"%s\", \"reason\": ", state);
 	json_string(file, trace->reason ? trace->reason : "");
 	fputs(",\n", file);
@@ -302,12 +303,12 @@ static bool any_driver_layer(const struct devices *devices)
 	return false;
 }
 
-void status_print_check(const struct devices *devices, const char *why_not)
+void status_print_check(const char *backend, const struct devices *devices, const char *why_not)
 {
 	static const char *const LAYERS[] = {"vfs", "block", "device", "driver"};
 	int visible = why_not ? 0 : any_driver_layer(devices) ? 4 : 3;
 
-	printf("{\"can_trace\": %s, \"reason\": ", why_not ? "false" : "true");
+	printf("{\"can_trace\": %s, \"backend\": \"%s\", \"reason\": ", why_not ? "false" : "true", backend);
 	json_string(stdout, why_not ? why_not : "");
 	printf(", ");
 	write_strings(stdout, "layers", LAYERS, visible);

@@ -3,14 +3,11 @@
 #include "targets.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#include "iotrace.skel.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* linux/magic.h */
 
@@ -27,11 +24,11 @@ bool targets_accepts_cgroup(const char *path, const char **why)
 	return false;
 }
 
-static bool add_cgroups(const struct iotrace_bpf *skeleton, const struct options *options)
+static bool add_cgroups(int map, const struct options *options)
 {
 	for (__u32 i = 0; i < options->cgroup_count; i++) {
 		int fd = open(options->cgroups[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		int error = fd < 0 ? -1 : bpf_map_update_elem(bpf_map__fd(skeleton->maps.cgroups), &i, &fd, BPF_ANY);
+		int error = fd < 0 ? -1 : bpf_map_update_elem(map, &i, &fd, BPF_ANY);
 
 		if (fd >= 0)
 			close(fd);
@@ -41,20 +38,20 @@ static bool add_cgroups(const struct iotrace_bpf *skeleton, const struct options
 	return true;
 }
 
-static bool add_pids(const struct iotrace_bpf *skeleton, const struct options *options)
+static bool add_pids(int map, const struct options *options)
 {
 	__u8 yes = 1;
 
 	for (size_t i = 0; i < options->pid_count; i++) {
 		__u32 pid = options->pids[i];
 
-		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.pids), &pid, &yes, BPF_ANY))
+		if (bpf_map_update_elem(map, &pid, &yes, BPF_ANY))
 			return false;
 	}
 	return true;
 }
 
-__u32 targets_slot(const struct iotrace_bpf *skeleton, __u32 device, __u32 *free_slot)
+__u32 targets_slot(const __u32 slots[IOTRACE_DEVICE_SLOTS], __u32 device, __u32 *free_slot)
 {
 	__u32 first = iotrace_device_slot(device);
 
@@ -62,9 +59,9 @@ __u32 targets_slot(const struct iotrace_bpf *skeleton, __u32 device, __u32 *free
 	for (__u32 i = 0; i < IOTRACE_SLOT_TRIES; i++) {
 		__u32 at = (first + i) % IOTRACE_DEVICE_SLOTS;
 
-		if (skeleton->bss->device_slots[at] == device)
+		if (slots[at] == device)
 			return at;
-		if (skeleton->bss->device_slots[at])
+		if (slots[at])
 			continue;
 		*free_slot = at;
 		break;
@@ -72,25 +69,25 @@ __u32 targets_slot(const struct iotrace_bpf *skeleton, __u32 device, __u32 *free
 	return TARGETS_NO_SLOT;
 }
 
-static bool add_devices(const struct iotrace_bpf *skeleton, const struct devices *devices)
+bool targets_add_devices(__u32 slots[IOTRACE_DEVICE_SLOTS], const struct devices *devices)
 {
 	__u32 slot;
 
 	for (size_t i = 0; i < devices->count; i++) {
 		__u32 id = devices->list[i].id;
 
-		if (targets_slot(skeleton, id, &slot) != TARGETS_NO_SLOT)
+		if (targets_slot(slots, id, &slot) != TARGETS_NO_SLOT)
 			continue;
 		if (slot == TARGETS_NO_SLOT) {
 			errno = ENOSPC;
 			return false;
 		}
-		skeleton->bss->device_slots[slot] = id;
+		slots[slot] = id;
 	}
 	return true;
 }
 
-bool targets_add(const struct iotrace_bpf *skeleton, const struct options *options, const struct devices *devices)
+bool targets_add(int pids, int cgroups, const struct options *options)
 {
-	return add_pids(skeleton, options) && add_devices(skeleton, devices) && add_cgroups(skeleton, options);
+	return add_pids(pids, options) && add_cgroups(cgroups, options);
 }

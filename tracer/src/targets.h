@@ -8,17 +8,18 @@
 #include "device.h"
 #include "options.h"
 
-struct iotrace_bpf;
-
 /* Only cgroup v2 directories can be filtered by. */
 bool targets_accepts_cgroup(const char *path, const char **why);
 
-/* Into the maps of the loaded programs; false with errno. */
-bool targets_add(const struct iotrace_bpf *skeleton, const struct options *options, const struct devices *devices);
+/* Into the maps of the programs; false with errno. */
+bool targets_add(int pids, int cgroups, const struct options *options);
 
 #define TARGETS_NO_SLOT IOTRACE_DEVICE_SLOTS
 
 /* Where the programs look for a device; TARGETS_NO_SLOT: not there, `free_slot` is its place. */
-__u32 targets_slot(const struct iotrace_bpf *skeleton, __u32 device, __u32 *free_slot);
+__u32 targets_slot(const __u32 slots[IOTRACE_DEVICE_SLOTS], __u32 device, __u32 *free_slot);
+
+/* False with errno. */
+bool targets_add_devices(__u32 slots[IOTRACE_DEVICE_SLOTS], const struct devices *devices);
 
 #endif

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import TRACER
+from tracer.tests.tracing import BACKEND, TRACER
 
 DISK_BYTES = 256 << 20
 
@@ -26,7 +26,8 @@ def binary() -> Path:
 
 @pytest.fixture(scope="session")
 def can_trace(binary: Path) -> None:
-    check = json.loads(subprocess.run([str(binary), "--check"], check=False, capture_output=True, text=True).stdout)
+    command = [str(binary), "--backend", BACKEND, "--check"]
+    check = json.loads(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
     if not check["can_trace"]:
         pytest.skip(f"cannot trace here: {check['reason']}")
 

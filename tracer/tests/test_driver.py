@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tracer import decode
-from tracer.tests.tracing import EMPTY, fio, tracing
+from tracer.tests.tracing import BACKEND, EMPTY, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -19,7 +19,8 @@ REQUESTS = 500
 
 
 def disks_with_driver_layer(binary: Path) -> dict[str, str]:
-    check = json.loads(subprocess.run([str(binary), "--check"], check=True, capture_output=True, text=True).stdout)
+    command = [str(binary), "--backend", BACKEND, "--check"]
+    check = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {disk: mode for disk, mode in check["tracing_modes"].items() if mode != "block"}
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
+
+# Which of the tracer's backends is tested.
+BACKEND = os.environ.get("STRATA_TEST_BACKEND", "core")
+NOT_WITH_BCC = {"--vfs", "--context", "--peers", "--spans"}
 
 # The format written down here once more, so that the tests do not believe the decoder.
 SLOT = struct.Struct("<2Q5I3I5BBH4B2H")
@@ -227,9 +232,10 @@ class Trace:
 def tracing(output: Path, *arguments: str) -> Iterator[Trace]:
     """The tracer, from "ready" on; stopped in any case."""
     read_end, write_end = os.pipe()
-    process = subprocess.Popen(
-        [str(TRACER), "--output", str(output), "--ready-fd", str(write_end), *arguments], pass_fds=[write_end]
-    )
+    if BACKEND == "bcc" and NOT_WITH_BCC & set(arguments):
+        raise unittest.SkipTest("the bcc backend does not have it")
+    command = [str(TRACER), "--backend", BACKEND, "--output", str(output), "--ready-fd", str(write_end), *arguments]
+    process = subprocess.Popen(command, pass_fds=[write_end])
     os.close(write_end)
     trace = Trace(output, process)
     try:

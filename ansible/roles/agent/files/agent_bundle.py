@@ -67,9 +67,10 @@ def sources(repository: Path, machine: str) -> Iterator[Path]:
     for path in (repository / "agent").rglob("*.py"):
         if "tests" not in path.parts:
             yield path.relative_to(repository)
-    tracer = repository / "tracer/build/strata-iotrace"
-    if tracer.exists() and machine == platform.machine():
-        yield tracer.relative_to(repository)
+    for name in ("strata-iotrace", "strata-bcc-compile"):
+        program = repository / "tracer/build" / name
+        if program.exists() and machine == platform.machine():
+            yield program.relative_to(repository)
     client = repository / "ycsb-fork"
     yield from (path.relative_to(repository) for path in (client / "bin").iterdir())
     yield (client / BINDINGS).relative_to(repository)

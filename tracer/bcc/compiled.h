@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What strata-bcc-compile writes for each program, before its instructions. */
+#ifndef COMPILED_H
+#define COMPILED_H
+
+#include <linux/types.h>
+
+struct compiled_program {
+	char name[64]; /* also that of its tracepoint */
+	__u32 bytes;
+};
+
+#endif

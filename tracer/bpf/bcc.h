@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the programs of the BCC backend and src/bcc.c share: the maps, which user space makes. */
+#ifndef BCC_H
+#define BCC_H
+
+#include "iotrace.h"
+
+#define BCC_COUNTED_DEVICES 256
+
+/* Functions whose address tells whose bio it is. */
+#define BCC_FUNCTIONS(function)                                                                                       \
+	function(iomap_dio_bio_end_io) function(blkdev_bio_end_io) function(blkdev_bio_end_io_async)                  \
+		function(blkdev_bio_end_io_simple) function(xlog_bio_end_io)
+
+enum bcc_function {
+#define BCC_FUNCTION_NUMBER(name) BCC_##name,
+	BCC_FUNCTIONS(BCC_FUNCTION_NUMBER) BCC_FUNCTION_COUNT
+};
+
+struct bcc_settings {
+	__u64 on_ns; /* 0 = switched off */
+	__u64 min_latency_ns;
+	__u64 comms[IOTRACE_MAX_COMMS][IOTRACE_COMM_BYTES / 8]; /* filled up with zeros */
+	__u64 addresses[BCC_FUNCTION_COUNT]; /* 0: this kernel has no such function, or hides where it is */
+	__u32 comm_count, cgroup_count;
+	__u32 modes_wanted, sample_every;
+	__u32 log_events, cpu_count;
+	__u8 filter_devices, filter_pids, uses_irqs;
+};
+
+/* Of one CPU. */
+struct bcc_cpu {
+	__u64 reserved; /* events sent, since the start */
+	__u64 files;	/* told, or tried to */
+	__u64 names_dropped;
+};
+
+/* The system call that a task is in, or was in last. */
+struct call {
+	__u64 enter_ns;
+	__u64 number;
+	__u32 kind; /* enum iotrace_call */
+	__u32 bios; /* queued within the call */
+};
+
+struct bcc_dirtier {
+	struct iotrace_task task;
+	__u64 selected;
+};
+
+/* map(name, type, key, value, entries). An LRU map forgets: bios may be forgotten, requests are not. */
+#define BCC_MAPS(map)                                                                                                 \
+	map(settings, ARRAY, __u32, struct bcc_settings, 1)                                                           \
+	map(counters, PERCPU_HASH, __u32, struct iotrace_counters, BCC_COUNTED_DEVICES)                               \
+	map(no_counters, ARRAY, __u32, struct iotrace_counters, 1)                                                    \
+	map(requests, HASH, __u64, struct iotrace_flight, 16384)                                                      \
+	map(bios, LRU_HASH, __u64, struct iotrace_flight, 32768)                                                      \
+	map(no_flight, ARRAY, __u32, struct iotrace_flight, 1)                                                        \
+	map(flushes, LRU_HASH, __u64, struct iotrace_flush, 4096)                                                     \
+	map(irqs, HASH, __u32, __u32, IOTRACE_IRQS)                                                                   \
+	map(interrupts, PERCPU_ARRAY, __u32, struct iotrace_interrupt, 1)                                             \
+	map(call_kinds, ARRAY, __u32, __u32, IOTRACE_SYSCALLS)                                                        \
+	map(calls, LRU_HASH, __u32, struct call, 16384)                                                               \
+	map(dirtiers, LRU_HASH, __u64, struct bcc_dirtier, 16384)                                                     \
+	map(files, LRU_HASH, __u64, __u32, 16384)                                                                     \
+	map(name_buffers, PERCPU_ARRAY, __u32, struct iotrace_name_buffer, 1)                                                 \
+	map(cpus, PERCPU_ARRAY, __u32, struct bcc_cpu, 1)                                                             \
+	map(consumed, ARRAY, __u32, __u64, IOTRACE_MAX_CPUS)                                                          \
+	map(pids, HASH, __u32, __u8, 1024)                                                                            \
+	map(cgroups, CGROUP_ARRAY, __u32, __u32, IOTRACE_MAX_CGROUPS)                                                 \
+	map(events, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)                                                 \
+	map(names, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)
+
+/* In the programs a map is known by its number, until they are loaded. */
+enum bcc_map {
+#define BCC_MAP_NUMBER(name, type, key, value, entries) MAP_##name,
+	BCC_MAPS(BCC_MAP_NUMBER) BCC_MAP_COUNT
+};
+
+#endif

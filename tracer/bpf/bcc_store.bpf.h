@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What CO-RE programs do in device, dirtier, file, filter, log, store and syscall.bpf.h, with the maps of BCC. Text,
+ * not to be included: the Makefile puts it behind name.bpf.h.
+ */
+
+/* ---- devices ---- */
+
+static __always_inline u32 device_of(struct gendisk *disk)
+{
+	return disk ? (u32)FIELD(disk, major) << 20 | (u32)FIELD(disk, first_minor) : 0;
+}
+
+static __always_inline u32 device_of_bio(struct bio *bio)
+{
+	return device_of(disk_of_bio(bio));
+}
+
+static __always_inline u32 device_of_request(struct request *rq)
+{
+	return device_of(disk_of_request(rq));
+}
+
+#define device_of_untrusted(rq) device_of_request(rq)
+
+/* NULL: not a device to trace. Without a filter, a new device begins to count when it is first seen. */
+static __always_inline struct iotrace_counters *counters_of(u32 device)
+{
+	struct iotrace_counters *found = LOOKUP(counters, &device);
+	void *nothing;
+	u32 zero = 0;
+
+	if (found || SETTING(filter_devices))
+		return found;
+	nothing = LOOKUP(no_counters, &zero);
+	if (!nothing)
+		return NULL;
+	UPDATE(counters, &device, nothing, BPF_NOEXIST);
+	return LOOKUP(counters, &device);
+}
+
+static __always_inline bool is_traced(u32 device)
+{
+	return counters_of(device);
+}
+
+static __always_inline u32 device_of_interrupt(int irq)
+{
+	u32 number = irq, *device = LOOKUP(irqs, &number);
+
+	return device ? *device : 0;
+}
+
+/* ---- bios and requests under way ---- */
+
+#define FIND(map, key)                                                                                                \
+	({                                                                                                            \
+		u64 key_ = key;                                                                                       \
+		LOOKUP(map, &key_);                                                                                   \
+	})
+#define CLAIM(map, key)                                                                                               \
+	({                                                                                                            \
+		u64 key_ = key;                                                                                       \
+		u32 zero_ = 0;                                                                                        \
+		struct iotrace_flight *found_ = LOOKUP(map, &key_);                                                   \
+		void *nothing_ = found_ ? NULL : LOOKUP(no_flight, &zero_);                                           \
+		if (nothing_) {                                                                                       \
+			UPDATE(map, &key_, nothing_, BPF_NOEXIST);                                                    \
+			found_ = LOOKUP(map, &key_);                                                                  \
+			if (found_)                                                                                   \
+				found_->key = key_;                                                                   \
+		}                                                                                                     \
+		found_;                                                                                               \
+	})
+#define FREE(map, flight)                                                                                             \
+	({                                                                                                            \
+		u64 key_ = (flight)->key;                                                                             \
+		DELETE(map, &key_);                                                                                   \
+	})
+
+static __always_inline struct iotrace_flight *flight_find(u64 key)
+{
+	return FIND(requests, key);
+}
+
+static __always_inline struct iotrace_flight *flight_claim(u64 key)
+{
+	return CLAIM(requests, key);
+}
+
+static __always_inline void flight_free(struct iotrace_flight *flight)
+{
+	FREE(requests, flight);
+}
+
+static __always_inline struct iotrace_flight *bio_find(u64 key)
+{
+	return FIND(bios, key);
+}
+
+static __always_inline struct iotrace_flight *bio_claim(u64 key)
+{
+	return CLAIM(bios, key);
+}
+
+static __always_inline void bio_free(struct iotrace_flight *flight)
+{
+	FREE(bios, flight);
+}
+
+/* ---- tasks ---- */
+
+static __always_inline void task_fill(struct iotrace_task *task, struct task_struct *current)
+{
+	u64 ids = bpf_get_current_pid_tgid();
+
+	task->pid = ids >> 32;
+	task->tid = ids;
+	task->cgroup_id = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(task->comm, sizeof(task->comm));
+}
+
+static __always_inline bool comm_selected(const struct bcc_settings *settings, const u64 *comm)
+{
+#pragma unroll
+	for (int i = 0; i < IOTRACE_MAX_COMMS; i++)
+		if (i < settings->comm_count && settings->comms[i][0] == comm[0] && settings->comms[i][1] == comm[1])
+			return true;
+	return !settings->comm_count;
+}
+
+/* `task` is the current one. */
+static __always_inline bool task_selected(const struct iotrace_task *task)
+{
+	u32 zero = 0, pid = task->pid;
+	struct bcc_settings *settings = LOOKUP(settings, &zero);
+
+	if (!settings || (settings->filter_pids && !LOOKUP(pids, &pid)))
+		return false;
+	if (!comm_selected(settings, (const u64 *)task->comm))
+		return false;
+#pragma unroll
+	for (int i = 0; i < IOTRACE_MAX_CGROUPS; i++)
+		if (i < settings->cgroup_count && current_under_cgroup(MAP(cgroups), i) == 1)
+			return true;
+	return !settings->cgroup_count;
+}
+
+static __always_inline bool filters_tasks(void)
+{
+	return SETTING(filter_pids) || SETTING(cgroup_count) || SETTING(comm_count);
+}
+
+/* ---- system calls ---- */
+
+#define measures_vfs false
+#define wait_for(call, flight, size_bytes)
+#define wait_note(flight, now, recorded)
+
+/* The number of the call that the task is in, read where the entry to the kernel has left it. */
+static __always_inline u64 number_of_call(struct task_struct *current)
+{
+	unsigned long top = (unsigned long)FIELD(current, stack) + THREAD_SIZE;
+#if defined(__x86_64__)
+	return FIELD((struct pt_regs *)(top - TOP_OF_KERNEL_STACK_PADDING) - 1, orig_ax);
+#elif defined(__aarch64__)
+	return (long)FIELD((struct pt_regs *)top - 1, syscallno);
+#else
+#error "where does this machine keep the number of the system call?"
+#endif
+}
+
+/* The call that the task is in now, not one that it has left. */
+static __always_inline struct call *current_call(struct task_struct *current)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct call *call = LOOKUP(calls, &tid);
+
+	return call && number_of_call(current) == call->number ? call : NULL;
+}
+
+SEC("raw_tp/sys_enter")
+int sys_enter(unsigned long long *ctx)
+{
+	struct call call = {.number = ctx[1]};
+	u32 number = call.number, tid, *kind;
+
+	if (call.number >= IOTRACE_SYSCALLS || !switched_on)
+		return 0;
+	kind = LOOKUP(call_kinds, &number);
+	if (!kind || !*kind)
+		return 0;
+	tid = bpf_get_current_pid_tgid();
+	call.kind = *kind;
+	call.enter_ns = bpf_ktime_get_ns();
+	UPDATE(calls, &tid, &call, BPF_ANY);
+	return 0;
+}
+
+/* ---- files ---- */
+
+static __always_inline struct bcc_cpu *this_cpu(void)
+{
+	u32 zero = 0;
+
+	return LOOKUP(cpus, &zero);
+}
+
+/* The file's number; 0 for no file, block devices, and files that could not be told to user space. */
+static __always_inline u32 file_of(void *ctx, struct inode *inode)
+{
+	struct iotrace_name_buffer *buffer;
+	struct dentry *dentry;
+	struct identity id;
+	struct bcc_cpu *cpu;
+	u32 zero = 0, *known, file, bytes;
+	u64 hash;
+
+	if (!identify(&id, inode, &dentry))
+		return 0;
+	hash = identity_hash(&id);
+	known = LOOKUP(files, &hash);
+	if (known)
+		return *known;
+	cpu = this_cpu();
+	buffer = LOOKUP(name_buffers, &zero);
+	if (!cpu || !buffer)
+		return 0;
+	/* Bios are not queued by interrupts, so nothing comes between counting and reading. */
+	count(&cpu->files);
+	file = (u32)cpu->files * SETTING(cpu_count) - bpf_get_smp_processor_id();
+	bytes = name_fill(&buffer->name, &id, dentry, file);
+	if (perf_output(ctx, MAP(names), BPF_F_CURRENT_CPU, &buffer->name,
+			offsetof(struct iotrace_name, names) + bytes)) {
+		count(&cpu->names_dropped);
+		return 0;
+	}
+	UPDATE(files, &hash, &file, BPF_ANY);
+	return file;
+}
+
+/* ---- who dirtied ---- */
+
+static __always_inline u64 dirtier_key(struct inode *inode)
+{
+	u64 hash = mix(PEEK(inode, inode, i_ino), PEEK(inode, inode, i_generation));
+
+	return mix(hash, PEEK(super_block, PEEK(inode, inode, i_sb), s_dev));
+}
+
+static __always_inline void dirtier_note(struct inode *inode, struct task_struct *current)
+{
+	u64 key = dirtier_key(inode);
+	struct bcc_dirtier *known = LOOKUP(dirtiers, &key), new = {};
+
+	if (known && known->task.tid == (u32)bpf_get_current_pid_tgid())
+		return;
+	task_fill(&new.task, current);
+	new.selected = task_selected(&new.task);
+	UPDATE(dirtiers, &key, &new, BPF_ANY);
+}
+
+/* A kernel thread writes pages back: the flight is of the task that dirtied them, when that is known. */
+static __always_inline void flight_blame(struct iotrace_flight *flight, struct inode *inode)
+{
+	u64 key = dirtier_key(inode);
+	struct bcc_dirtier *dirtier = LOOKUP(dirtiers, &key);
+
+	if (!dirtier)
+		return;
+	flight->event.task = dirtier->task;
+	flight->event.flags |= IOTRACE_DIRTIER;
+	flight->event.flags &= ~FLIGHT_SELECTED;
+	if (dirtier->selected)
+		flight->event.flags |= FLIGHT_SELECTED;
+}
+
+/* ---- records ---- */
+
+/* False: user space has not yet read as much as there is room for, so that the kernel need not drop it silently. */
+static __always_inline bool log_append(void *ctx, const struct iotrace_event *event)
+{
+	u32 number = bpf_get_smp_processor_id();
+	u64 *consumed = LOOKUP(consumed, &number);
+	struct bcc_cpu *cpu = this_cpu();
+
+	if (!cpu || !consumed || cpu->reserved - *consumed >= SETTING(log_events) - IOTRACE_NESTING)
+		return false;
+	count(&cpu->reserved);
+	if (!perf_output(ctx, MAP(events), BPF_F_CURRENT_CPU, (void *)event, sizeof(*event)))
+		return true;
+	__sync_fetch_and_add(&cpu->reserved, -1);
+	return false;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The programs of both backends; what differs is in device, dirtier, file, filter, log, peek, store, syscall (CO-RE)
+ * and in bcc.bpf.h. Follows every request from the system call to its completion and hands one event to user space.
+ *
+ *   sys_enter ............ remember when the task entered a read, write or sync call (syscall.bpf.h)
+ *   sys_exit ............. with --vfs: how long it took, and an event when it had requests (return.bpf.h)
+ *   writeback_dirty_folio  remember who dirtied a page of the file
+ *   block_bio_queue ...... a bio enters the block layer: who, when, which file     -> flight of the bio
+ *   block_split .......... the split-off part inherits its parent's flight
+ *   block_rq_insert ...... the request enters the I/O scheduler (only when asked for)
+ *   block_rq_issue ....... the driver gets it: bios' flights become the request's -> flight of the request
+ *   block_rq_requeue ..... the driver gives it back
+ *   block_rq_complete .... the event is written, and counted
+ *   block_io_done ........ safety net, see there
+ *   driver.bpf.h ......... what can be seen of the driver between issue and completion
+ */
+#ifndef REQUEST_BPF_H
+#define REQUEST_BPF_H
+
+#include "driver.bpf.h"
+#include "owner.bpf.h"
+
+/* ---- tasks ---- */
+
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *mapping)
+{
+	if (switched_on && mapping)
+		dirtier_note(FIELD(mapping, host), task_now());
+	return 0;
+}
+
+/* ---- bios ---- */
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(block_bio_queue, struct bio *bio)
+{
+	__u32 device = device_of_bio(bio);
+	struct iotrace_flight *flight;
+	__u64 now;
+
+	if (!switched_on || !is_traced(device))
+		return 0;
+	now = bpf_ktime_get_ns();
+	flight = bio_claim(KEY(ctx, bio));
+	if (!flight)
+		return 0;
+	count_unseen(flight);
+	flight_clear(flight, now, 0);
+	flight->event.queue_ns = now;
+	flight->event.device = device;
+	flight_own(ctx, flight, bio);
+	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
+	if (flight->event.flags & IOTRACE_PREFLUSH && !FIELD(bio, bi_iter.bi_size))
+		flight->event.flags |= FLIGHT_COUNTED;
+	return 0;
+}
+
+/* The kernel passes the part that was split off; bio_chain() has made the rest its bi_private. */
+SEC("tp_btf/block_split")
+int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
+{
+	struct iotrace_flight *parent, *flight;
+	__u64 now;
+
+	if (!switched_on)
+		return 0;
+	parent = bio_find((__u64)READ(bio, bi_private));
+	if (!parent)
+		return 0;
+	now = bpf_ktime_get_ns();
+	flight = bio_claim(KEY(ctx, bio));
+	if (!flight || flight == parent)
+		return 0;
+	flight_clear(flight, now, 0);
+	flight_inherit(flight, parent);
+	return 0;
+}
+
+/* ---- requests ---- */
+
+/*
+ * A request that asked for a flush before it waits until the kernel's flush command is done. That is
+ * time of the device, so the first command issued for the request is that flush. It cannot have been
+ * issued before the request was queued: the kernel starts a new flush for those that come later.
+ */
+static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_flight *flight)
+{
+	struct iotrace_flush *flush;
+	__u64 queue;
+
+	if (!(flight->event.flags & IOTRACE_PREFLUSH) || !flight->event.queue_ns)
+		return 0;
+	queue = flush_queue_of(rq);
+	flush = bpf_map_lookup_elem(&flushes, &queue);
+	if (!flush || flush->issue_ns < flight->event.queue_ns)
+		return 0;
+	return flush->issue_ns;
+}
+
+struct gathering {
+	__u64 bio;
+	struct iotrace_flight owner; /* of the earliest bio among those that pass the filters, else of all */
+	__u16 bios;
+};
+
+static long gather_bio(__u64 index, struct gathering *gathering)
+{
+	struct bio *bio = (struct bio *)gathering->bio;
+	struct iotrace_flight *owner = &gathering->owner;
+	struct iotrace_flight *flight;
+	bool better;
+
+	if (!bio)
+		return 1;
+	gathering->bios++;
+	flight = bio_find((__u64)bio);
+	if (flight) {
+		bool selected = flight->event.flags & FLIGHT_SELECTED;
+		bool owner_selected = owner->event.flags & FLIGHT_SELECTED;
+
+		better = selected == owner_selected ? flight->event.queue_ns < owner->event.queue_ns : selected;
+		if (!owner->event.queue_ns || better)
+			flight_inherit(owner, flight);
+		bio_free(flight);
+	}
+	gathering->bio = (__u64)READ(bio, bi_next);
+	return 0;
+}
+
+/* Moves what is known about the request's bios to the flight of the request. */
+static __always_inline void gather(struct iotrace_flight *flight, struct request *rq)
+{
+	struct gathering gathering = {};
+	struct iotrace_flight *only;
+	struct bio *first = FIELD(rq, bio);
+
+	if (!first)
+		return;
+	gathering.bio = as_number(&flight->event.seen_ns, first);
+	flight->event.seen_ns = 0;
+	if (!FIELD(first, bi_next)) {
+		flight->event.bios = 1;
+		only = bio_find(gathering.bio);
+		if (!only)
+			return;
+		flight_inherit(flight, only);
+		bio_free(only);
+		return;
+	}
+	FOR_EACH_BIO(gather_bio, &gathering);
+	flight->event.bios = gathering.bios;
+	flight_inherit(flight, &gathering.owner);
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(block_rq_insert, struct request *rq)
+{
+	struct iotrace_flight *flight;
+	__u64 now;
+
+	if (!switched_on || !is_traced(device_of_request(rq)))
+		return 0;
+	now = bpf_ktime_get_ns();
+	flight = flight_of_request(rq, KEY(ctx, rq), now);
+	if (flight && !flight->event.insert_ns)
+		flight->event.insert_ns = now;
+	return 0;
+}
+
+static __always_inline void first_issue(struct iotrace_flight *flight, struct request *rq, __u64 now)
+{
+	__u64 flushed;
+
+	gather(flight, rq);
+	flight->event.size_bytes = FIELD(rq, __data_len);
+	flight->event.issue_ns = now;
+	flushed = preflush_issued(rq, flight);
+	if (flushed) {
+		flight->event.issue_ns = flushed;
+		flight->event.flags |= FLIGHT_FLUSHED;
+		flight->event.insert_ns = 0;
+	}
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	struct iotrace_flight *flight;
+	__u32 device;
+	__u64 now;
+
+	if (!switched_on)
+		return 0;
+	device = device_of_request(rq);
+	if (!is_traced(device))
+		return 0;
+	now = bpf_ktime_get_ns();
+	flight = flight_of_request(rq, KEY(ctx, rq), now);
+	if (!flight)
+		return 0;
+	if (!flight->event.issue_ns) /* after a requeue it is issued again: the first time counts */
+		first_issue(flight, rq, now);
+	flight->event.device = device;
+	if (is_counted(rq))
+		flight->event.flags |= FLIGHT_COUNTED;
+	return 0;
+}
+
+SEC("tp_btf/block_rq_requeue")
+int BPF_PROG(block_rq_requeue, struct request *rq)
+{
+	struct iotrace_flight *flight;
+
+	if (!switched_on)
+		return 0;
+	flight = flight_find(KEY(ctx, rq));
+	if (!flight || flight->generation != FIELD(rq, start_time_ns))
+		return 0;
+	flight->event.requeues++;
+	flight->event.flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
+	return 0;
+}
+
+/* ---- completion ---- */
+
+static __always_inline bool is_wanted(struct request *rq, struct iotrace_flight *flight, __u64 now)
+{
+	__u64 begin = flight->event.enter_ns ?: flight->event.queue_ns ?: flight->event.issue_ns;
+
+	if (filters_tasks() && !(flight->event.flags & FLIGHT_SELECTED))
+		return false;
+	if (!(modes_wanted & 1U << (mode_of(rq) & 3)))
+		return false;
+	return now - begin >= min_latency_ns;
+}
+
+/* Which count a request belongs to, or IOTRACE_EX_COUNT when a record is to be made of it. */
+static __always_inline int exclusion(struct request *rq, struct iotrace_flight *flight, __u64 now, __u8 status)
+{
+	__u64 began_ns = FIELD(rq, start_time_ns);
+	bool began_before = began_ns && began_ns < switched_on_ns;
+
+	if (is_flush_command(rq)) {
+		if (!flight->event.issue_ns)
+			return began_before ? IOTRACE_EX_IN_FLIGHT_AT_START : IOTRACE_EX_UNTRACKED;
+	} else if (!flight->event.queue_ns && (began_before || !flight->event.issue_ns)) {
+		return began_before ? IOTRACE_EX_IN_FLIGHT_AT_START : IOTRACE_EX_UNTRACKED;
+	} else if (!flight->event.issue_ns && !status && !(flight->event.flags & (IOTRACE_PREFLUSH | IOTRACE_FUA))) {
+		return IOTRACE_EX_UNTRACKED;
+	}
+	if (!is_wanted(rq, flight, now))
+		return IOTRACE_EX_FILTERED;
+	if (sample_every > 1 && bpf_get_prandom_u32() % sample_every)
+		return IOTRACE_EX_SAMPLED_OUT;
+	return IOTRACE_EX_COUNT;
+}
+
+static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, struct request *rq,
+				 struct iotrace_flight *flight, __u32 device, __u64 now, __u8 status)
+{
+	count(&of_device->completions);
+	flight->event.done_ns = now;
+	flight->event.sector = FIELD(rq, __sector);
+	flight->event.device = device;
+	flight->event.flags |= request_flags(rq, flight);
+	flight->event.mode = mode_of(rq);
+	flight->event.status = status;
+	if (!log_append(ctx, &flight->event))
+		count(&of_device->dropped);
+}
+
+static __always_inline void record_or_exclude(void *ctx, struct request *rq, struct iotrace_flight *flight,
+					      struct iotrace_counters *of_device, __u32 device, __u64 now, __u8 status,
+					      bool counted)
+{
+	__u64 queue;
+	int why;
+
+	if (is_flush_command(rq) && flight->event.issue_ns) {
+		struct iotrace_flush flush = {.issue_ns = flight->event.issue_ns};
+
+		queue = flush_queue_of(rq);
+		bpf_map_update_elem(&flushes, &queue, &flush, BPF_ANY);
+	}
+	if (!flight->event.issue_ns) {
+		gather(flight, rq);
+		flight->event.issue_ns = preflush_issued(rq, flight);
+		flight->event.flags |= FLIGHT_FLUSHED;
+	}
+	mark_irq(flight, device);
+	why = exclusion(rq, flight, now, status);
+	if (why == IOTRACE_EX_COUNT) {
+		emit(ctx, of_device, rq, flight, device, now, status);
+		if (!counted)
+			__sync_fetch_and_add(&of_device->excluded[IOTRACE_EX_NOT_IN_DISKSTATS], -1);
+	} else if (counted) {
+		count(&of_device->excluded[why & 7]);
+	}
+	if (measures_vfs)
+		wait_note(flight, now, why == IOTRACE_EX_COUNT);
+}
+
+/*
+ * One request is over: the same condition under which blk_account_io_done() and, for flush commands,
+ * blk_account_io_flush() count it, so that the sum can be compared with diskstats.
+ */
+static __always_inline void finish(void *ctx, struct request *rq, __u64 key, __u32 device, __u8 status)
+{
+	struct iotrace_counters *of_device = counters_of(device);
+	bool counted = is_counted(rq);
+	__u32 op = FIELD(rq, cmd_flags) & OP_MASK;
+	__u64 now = bpf_ktime_get_ns();
+	struct iotrace_flight *flight;
+	bool on = switched_on;
+
+	if (!of_device)
+		return;
+	flight = flight_of_request(rq, key, now);
+	if (flight && on && op != OP_DRV_IN && op != OP_DRV_OUT)
+		record_or_exclude(ctx, rq, flight, of_device, device, now, status, counted);
+	else if (counted && !on)
+		count(&of_device->idle);
+	else if (counted)
+		count(&of_device->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
+	if (flight)
+		flight->event.flags = FLIGHT_DONE;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
+{
+	struct iotrace_flight *flight;
+
+	/* Only the last of several partial completions ends the request. */
+	if (nr_bytes < FIELD(rq, __data_len))
+		return 0;
+	/* The data of a write between its two flushes: the request completes once more when all is done. */
+	if (in_flush_sequence(rq) && !is_flush_command(rq)) {
+		flight = flight_find(address_of(ctx));
+		if (flight)
+			flight->event.flags |= FLIGHT_FLUSHED;
+		return 0;
+	}
+	finish(ctx, rq, address_of(ctx), device_of_request(rq), status_of(error));
+	return 0;
+}
+
+/*
+ * The kernel skips a BPF program that an interrupt would run while the same program already runs on that
+ * CPU: the completion of a loop device's request, interrupted by the completion on the disk below, would
+ * hide the latter. This tracepoint follows block_rq_complete on the same request, and deals with those
+ * that were skipped. Not there before 6.5; misses are then seen in program_misses only.
+ */
+SEC("tp_btf/block_io_done")
+int BPF_PROG(block_io_done, struct request *rq)
+{
+	struct iotrace_flight *flight;
+	__u64 key;
+
+	if (in_flush_sequence(rq) && !is_flush_command(rq))
+		return 0;
+	key = address_of(ctx);
+	flight = flight_find(key);
+	if (!flight || flight->generation != FIELD(rq, start_time_ns) || !(flight->event.flags & FLIGHT_DONE)) {
+		finish(ctx, rq, key, device_of_request(rq), 0);
+		flight = flight_find(key);
+	}
+	if (flight && flight->event.flags & FLIGHT_DONE)
+		flight_free(flight);
+	return 0;
+}
+
+#endif

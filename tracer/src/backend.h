@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a way to run the BPF programs must be able to do. */
+#ifndef BACKEND_H
+#define BACKEND_H
+
+#include "probe.h"
+
+/* Each backend keeps its own behind this. */
+struct probe {
+	const struct backend *backend;
+	struct iotrace_counters *per_cpu;
+	int cpus; /* possible ones */
+};
+
+struct backend {
+	const char *name;
+	/* Loads and attaches everything, switched off; NULL: `why` says in one line what is missing. */
+	struct probe *(*open)(const struct options *options, const struct devices *devices,
+			      const struct driver_support *support, const struct log_reader *reader, int cpus,
+			      const char **why);
+	void (*switch_to)(struct probe *probe, bool on, long long now_ns);
+	/* The counters of one device by CPU; false: it was never seen. */
+	bool (*counters)(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu);
+	unsigned long (*consume)(struct probe *probe, double *fullness);
+	unsigned long long (*names_dropped)(struct probe *probe);
+	/* Those that are under way or that the programs could not forget. */
+	void (*flights)(struct probe *probe, void (*visit)(void *context, const struct iotrace_flight *flight),
+			void *context);
+	void (*programs)(struct probe *probe,
+			 void (*visit)(void *context, const char *name, unsigned long long misses), void *context);
+	/* Frees what is the backend's, but not the probe. */
+	void (*close)(struct probe *probe);
+};
+
+extern const struct backend CORE, BCC;
+
+/* How often the kernel skipped this program. */
+unsigned long long backend_misses(int program_fd);
+
+#endif

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The BCC backend: for kernels without BTF. The programs are the same text, compiled here against the kernel's headers;
+ * maps and programs are made by this process, so that nothing stays when it ends.
+ */
+#define _GNU_SOURCE
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../bcc/compiled.h"
+#include "backend.h"
+#include "bcc.h"
+#include "calls.h"
+#include "compiler.h"
+#include "kernel_types.h"
+#include "perf_log.h"
+#include "targets.h"
+
+#define MAX_PROGRAMS 32
+#define MAX_INSTRUCTIONS 4096 /* what Linux 4.18 takes */
+
+/* The text of the programs. */
+__asm__(".pushsection .rodata\n"
+	".global bcc_text\n.global bcc_text_end\n"
+	"bcc_text: .incbin \"" BCC_TEXT "\"\n"
+	"bcc_text_end:\n"
+	".popsection");
+extern const char bcc_text[], bcc_text_end[];
+
+static const char *const FUNCTIONS[] = {
+#define FUNCTION_NAME(name) #name,
+	BCC_FUNCTIONS(FUNCTION_NAME)};
+
+static const struct {
+	const char *name;
+	enum bpf_map_type type;
+	__u32 key_bytes, value_bytes, entries;
+} MAPS[] = {
+#define MAP_ENTRY(name, type, key, value, entries)                                                                    \
+	{#name, BPF_MAP_TYPE_##type, sizeof(key), sizeof(value), entries},
+	BCC_MAPS(MAP_ENTRY)};
+
+struct program {
+	char name[64];
+	int fd, link;
+};
+
+struct bcc {
+	struct probe probe;
+	struct bcc_settings settings;
+	int maps[BCC_MAP_COUNT];
+	struct program programs[MAX_PROGRAMS];
+	size_t program_count;
+	struct perf_log *log;
+};
+
+static char reason[1024];
+
+/* `what` has failed with errno. */
+static bool failed(const char *what)
+{
+	if (errno == EPERM)
+		snprintf(reason, sizeof(reason), "not permitted to load BPF programs (needs root)");
+	else
+		snprintf(reason, sizeof(reason), "%s: %s", what, strerror(errno));
+	return false;
+}
+
+static struct bcc *bcc_of(struct probe *probe)
+{
+	return (struct bcc *)probe;
+}
+
+/* ---- maps ---- */
+
+static bool make_maps(struct bcc *bcc)
+{
+	for (int i = 0; i < BCC_MAP_COUNT; i++) {
+		bcc->maps[i] = bpf_map_create(MAPS[i].type, MAPS[i].name, MAPS[i].key_bytes, MAPS[i].value_bytes,
+					      MAPS[i].entries, NULL);
+		if (bcc->maps[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+static bool add_devices(struct bcc *bcc, const struct devices *devices, const struct driver_support *support)
+{
+	struct iotrace_counters *nothing = calloc(bcc->probe.cpus, sizeof(*nothing));
+	__u32 *device_of_irq = calloc(IOTRACE_IRQS, sizeof(*device_of_irq));
+	bool ok = nothing && device_of_irq;
+
+	for (size_t i = 0; ok && i < devices->count; i++) {
+		const struct device *device = &devices->list[i];
+
+		ok = bpf_map_update_elem(bcc->maps[MAP_counters], &device->id, nothing, BPF_ANY) == 0;
+		if (support->irq && device->tracing == IOTRACE_IRQ)
+			driver_irqs(device->name, device->id, device_of_irq);
+	}
+	for (__u32 irq = 0; ok && irq < IOTRACE_IRQS; irq++)
+		ok = !device_of_irq[irq] ||
+		     bpf_map_update_elem(bcc->maps[MAP_irqs], &irq, &device_of_irq[irq], BPF_ANY) == 0;
+	free(nothing);
+	free(device_of_irq);
+	return ok;
+}
+
+static bool add_calls(struct bcc *bcc)
+{
+	__u8 table[IOTRACE_SYSCALLS] = {0};
+
+	calls_of_io(table);
+	for (__u32 number = 0; number < IOTRACE_SYSCALLS; number++) {
+		__u32 kind = table[number];
+
+		if (kind && bpf_map_update_elem(bcc->maps[MAP_call_kinds], &number, &kind, BPF_ANY))
+			return false;
+	}
+	return true;
+}
+
+/* ---- settings ---- */
+
+static bool uses_irqs(const struct devices *devices)
+{
+	for (size_t i = 0; i < devices->count; i++)
+		if (devices->list[i].tracing == IOTRACE_IRQ)
+			return true;
+	return false;
+}
+
+static void configure(struct bcc *bcc, const struct options *options, const struct devices *devices)
+{
+	bcc->settings = (struct bcc_settings){
+		.min_latency_ns = options->min_latency_us * 1000,
+		.comm_count = options->comm_count,
+		.cgroup_count = options->cgroup_count,
+		.modes_wanted = options->modes ? options->modes : 0xf,
+		.sample_every = options->sample_every,
+		.log_events = perf_log_events(bcc->log),
+		.cpu_count = bcc->probe.cpus,
+		.filter_devices = options->device_count > 0,
+		.filter_pids = options->pid_count > 0,
+		.uses_irqs = uses_irqs(devices),
+	};
+	for (size_t i = 0; i < options->comm_count; i++)
+		memcpy(bcc->settings.comms[i], options->comms[i], strlen(options->comms[i]));
+	kernel_addresses(FUNCTIONS, bcc->settings.addresses, BCC_FUNCTION_COUNT);
+}
+
+static bool set(struct bcc *bcc)
+{
+	__u32 zero = 0;
+
+	return bpf_map_update_elem(bcc->maps[MAP_settings], &zero, &bcc->settings, BPF_ANY) == 0;
+}
+
+/* ---- programs ---- */
+
+static bool is_wanted(const char *name, const struct options *options, const struct devices *devices,
+		      const struct driver_support *support)
+{
+	if (strcmp(name, "block_io_done") == 0)
+		return kernel_has_raw_tracepoint(name);
+	if (strcmp(name, "block_rq_insert") == 0)
+		return options->scheduler;
+	if (strcmp(name, "irq_handler_entry") == 0)
+		return uses_irqs(devices);
+	if (strncmp(name, "nvme_", 5) == 0)
+		return support->nvme;
+	if (strncmp(name, "scsi_", 5) == 0)
+		return support->scsi;
+	return true;
+}
+
+#define LOG_BYTES (16 << 20)
+
+/* The verifier's last line, but for its statistics, is the cause. */
+static bool explain_refusal(const char *name, const struct bpf_insn *instructions, size_t count)
+{
+	int error = errno;
+	char *log = calloc(1, LOG_BYTES), *line, *rest = log, *cause = "";
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = LOG_BYTES, .log_level = 1);
+
+	if (!log)
+		abort();
+	bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, NULL, "Dual BSD/GPL", instructions, count, &options);
+	while ((line = strsep(&rest, "\n")))
+		if (*line && strncmp(line, "processed ", 10) != 0)
+			cause = line;
+	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", name, strerror(error), cause);
+	free(log);
+	return false;
+}
+
+static void insert_maps(const struct bcc *bcc, struct bpf_insn *instructions, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (instructions[i].code == (BPF_LD | BPF_IMM | BPF_DW) &&
+		    instructions[i].src_reg == BPF_PSEUDO_MAP_FD && (__u32)instructions[i].imm < BCC_MAP_COUNT)
+			instructions[i].imm = bcc->maps[instructions[i].imm];
+}
+
+static bool attach(struct bcc *bcc, const char *name, struct bpf_insn *instructions, size_t count)
+{
+	struct program *program = &bcc->programs[bcc->program_count];
+
+	insert_maps(bcc, instructions, count);
+	snprintf(program->name, sizeof(program->name), "%s", name);
+	program->fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, name, "Dual BSD/GPL", instructions, count, NULL);
+	if (program->fd < 0)
+		return errno == EPERM ? failed(name) : explain_refusal(name, instructions, count);
+	bcc->program_count++;
+	program->link = bpf_raw_tracepoint_open(name, program->fd);
+	if (program->link >= 0)
+		return true;
+	return failed(name);
+}
+
+/* `compiled` is what the compiler wrote. */
+static bool attach_all(struct bcc *bcc, FILE *compiled, const struct options *options, const struct devices *devices,
+		       const struct driver_support *support)
+{
+	static struct bpf_insn instructions[MAX_INSTRUCTIONS];
+	struct compiled_program program;
+
+	while (fread(&program, sizeof(program), 1, compiled) == 1) {
+		program.name[sizeof(program.name) - 1] = 0;
+		if (program.bytes > sizeof(instructions) || bcc->program_count == MAX_PROGRAMS ||
+		    fread(instructions, program.bytes, 1, compiled) != 1) {
+			snprintf(reason, sizeof(reason), "program %s: larger than it may be", program.name);
+			return false;
+		}
+		if (is_wanted(program.name, options, devices, support) &&
+		    !attach(bcc, program.name, instructions, program.bytes / sizeof(*instructions)))
+			return false;
+	}
+	snprintf(reason, sizeof(reason), "libbcc made no programs");
+	return bcc->program_count;
+}
+
+static bool compile_and_attach(struct bcc *bcc, const struct options *options, const struct devices *devices,
+			       const struct driver_support *support, const char **why)
+{
+	FILE *compiled = compiler_run(options->kernel_headers, bcc_text, bcc_text_end - bcc_text, why);
+	bool ok;
+
+	if (!compiled)
+		return false;
+	*why = reason;
+	ok = attach_all(bcc, compiled, options, devices, support);
+	fclose(compiled);
+	return ok;
+}
+
+/* ---- what probe.c asks for ---- */
+
+static void bcc_close(struct probe *probe)
+{
+	struct bcc *bcc = bcc_of(probe);
+
+	for (size_t i = 0; i < bcc->program_count; i++) {
+		if (bcc->programs[i].link >= 0)
+			close(bcc->programs[i].link);
+		close(bcc->programs[i].fd);
+	}
+	perf_log_close(bcc->log);
+	for (int i = 0; i < BCC_MAP_COUNT; i++)
+		if (bcc->maps[i] >= 0)
+			close(bcc->maps[i]);
+}
+
+static bool open_all(struct bcc *bcc, const struct options *options, const struct devices *devices,
+		     const struct driver_support *support, const struct log_reader *reader, const char **why)
+{
+	*why = reason;
+	if (!compiler_has_headers(options->kernel_headers, why))
+		return false;
+	if (!make_maps(bcc) || !add_calls(bcc) || !add_devices(bcc, devices, support) ||
+	    !targets_add(bcc->maps[MAP_pids], bcc->maps[MAP_cgroups], options))
+		return failed("BPF maps");
+	bcc->log = perf_log_open(reader, bcc->maps[MAP_events], bcc->maps[MAP_names], bcc->maps[MAP_consumed],
+				 bcc->probe.cpus, options->ring_bytes);
+	if (!bcc->log)
+		return failed("buffers for the records");
+	configure(bcc, options, devices);
+	if (!set(bcc))
+		return failed("BPF maps");
+	return compile_and_attach(bcc, options, devices, support, why);
+}
+
+static struct probe *bcc_open(const struct options *options, const struct devices *devices,
+			      const struct driver_support *support, const struct log_reader *reader, int cpus,
+			      const char **why)
+{
+	struct bcc *bcc = calloc(1, sizeof(*bcc));
+
+	if (!bcc)
+		abort();
+	libbpf_set_print(NULL);
+	bcc->probe.cpus = cpus;
+	memset(bcc->maps, -1, sizeof(bcc->maps));
+	if (open_all(bcc, options, devices, support, reader, why))
+		return &bcc->probe;
+	bcc_close(&bcc->probe);
+	free(bcc);
+	return NULL;
+}
+
+static void bcc_switch(struct probe *probe, bool on, long long now_ns)
+{
+	bcc_of(probe)->settings.on_ns = on ? now_ns : 0;
+	set(bcc_of(probe));
+}
+
+static bool bcc_counters(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu)
+{
+	return bpf_map_lookup_elem(bcc_of(probe)->maps[MAP_counters], &device, per_cpu) == 0;
+}
+
+static unsigned long bcc_consume(struct probe *probe, double *fullness)
+{
+	return perf_log_consume(bcc_of(probe)->log, fullness);
+}
+
+static unsigned long long bcc_names_dropped(struct probe *probe)
+{
+	struct bcc_cpu *per_cpu = calloc(probe->cpus, sizeof(*per_cpu));
+	unsigned long long dropped = perf_log_names_lost(bcc_of(probe)->log);
+	__u32 zero = 0;
+
+	if (!per_cpu)
+		abort();
+	if (bpf_map_lookup_elem(bcc_of(probe)->maps[MAP_cpus], &zero, per_cpu) == 0)
+		for (int cpu = 0; cpu < probe->cpus; cpu++)
+			dropped += per_cpu[cpu].names_dropped;
+	free(per_cpu);
+	return dropped;
+}
+
+static void visit_map(int map, void (*visit)(void *context, const struct iotrace_flight *flight), void *context)
+{
+	struct iotrace_flight flight;
+	const __u64 *last = NULL;
+	__u64 key;
+
+	for (; bpf_map_get_next_key(map, last, &key) == 0; last = &key)
+		if (bpf_map_lookup_elem(map, &key, &flight) == 0)
+			visit(context, &flight);
+}
+
+static void bcc_flights(struct probe *probe, void (*visit)(void *context, const struct iotrace_flight *flight),
+			void *context)
+{
+	visit_map(bcc_of(probe)->maps[MAP_requests], visit, context);
+	visit_map(bcc_of(probe)->maps[MAP_bios], visit, context);
+}
+
+static void bcc_programs(struct probe *probe,
+			 void (*visit)(void *context, const char *name, unsigned long long misses), void *context)
+{
+	const struct bcc *bcc = bcc_of(probe);
+
+	for (size_t i = 0; i < bcc->program_count; i++)
+		visit(context, bcc->programs[i].name, backend_misses(bcc->programs[i].fd));
+}
+
+const struct backend BCC = {
+	.name = "bcc",
+	.open = bcc_open,
+	.switch_to = bcc_switch,
+	.counters = bcc_counters,
+	.consume = bcc_consume,
+	.names_dropped = bcc_names_dropped,
+	.flights = bcc_flights,
+	.programs = bcc_programs,
+	.close = bcc_close,
+};

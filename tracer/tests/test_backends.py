@@ -1,0 +1,96 @@
+"""Which backend is taken, and what the BCC backend refuses. It traces in the guests (tracer/guests)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OTHER_RELEASE = "4.19.0-27-amd64"
+
+
+def run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "BCC_KERNEL_SOURCE"}
+    return subprocess.run(
+        [str(binary), *arguments], check=False, capture_output=True, text=True, timeout=60, env=environment
+    )
+
+
+@pytest.fixture
+def other_headers(tmp_path: Path) -> Path:
+    """Where headers of another kernel say that they are."""
+    file = tmp_path / "headers" / "include" / "generated" / "utsrelease.h"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'#define UTS_RELEASE "{OTHER_RELEASE}"\n')
+    return tmp_path / "headers"
+
+
+def test_headers_of_another_kernel_are_refused(binary: Path, other_headers: Path, tmp_path: Path) -> None:
+    output = tmp_path / "io.bin"
+    result = run(binary, "--backend", "bcc", "--kernel-headers", str(other_headers), "--output", str(output))
+    assert result.returncode == 3
+    assert result.stderr.startswith("strata-iotrace: ") and result.stderr.count("\n") == 1
+    for word in (OTHER_RELEASE, os.uname().release, str(other_headers), f"linux-headers-{os.uname().release}"):
+        assert word in result.stderr
+    assert list(tmp_path.iterdir()) == [other_headers]
+
+
+def test_the_environment_may_name_the_headers(binary: Path, other_headers: Path) -> None:
+    result = subprocess.run(
+        [str(binary), "--backend", "bcc", "--check"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BCC_KERNEL_SOURCE": str(other_headers)},
+    )
+    assert result.returncode == 3
+    answer = json.loads(result.stdout)
+    assert (answer["can_trace"], answer["backend"]) == (False, "bcc")
+    assert OTHER_RELEASE in answer["reason"]
+
+
+def test_missing_headers_are_refused(binary: Path, tmp_path: Path) -> None:
+    result = run(binary, "--backend", "bcc", "--kernel-headers", str(tmp_path), "--output", str(tmp_path / "io.bin"))
+    assert result.returncode == 3
+    assert f"{tmp_path} has none" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_headers_is_told_what_to_install(binary: Path, tmp_path: Path) -> None:
+    if Path(f"/lib/modules/{os.uname().release}/build").exists():
+        pytest.skip("the headers of this kernel are installed")
+    result = run(binary, "--backend", "bcc", "--output", str(tmp_path / "io.bin"))
+    assert result.returncode == 3
+    assert f"/lib/modules/{os.uname().release}/build" in result.stderr
+    assert f"linux-headers-{os.uname().release}" in result.stderr
+
+
+@pytest.mark.parametrize("option", [("--vfs",), ("--context", "c.csv"), ("--peers", "p.csv"), ("--spans", "s.csv")])
+def test_what_bcc_does_not_have_is_refused_by_name(binary: Path, option: tuple[str, ...], tmp_path: Path) -> None:
+    result = subprocess.run(
+        [str(binary), "--backend", "bcc", "--output", "io.bin", *option],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert result.returncode == 2
+    assert f"{option[0]}: the bcc backend does not have it" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_backend_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
+    result = run(binary, "--backend", "ebpf", "--output", str(tmp_path / "io.bin"))
+    assert result.returncode == 2
+    assert "--backend ebpf" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [(), ("--backend", "auto")])
+def test_the_kernel_decides_when_nobody_does(binary: Path, arguments: tuple[str, ...]) -> None:
+    has_btf = Path("/sys/kernel/btf/vmlinux").exists()
+    answer = json.loads(run(binary, *arguments, "--check").stdout)
+    assert answer["backend"] == ("core" if has_btf else "bcc")
