@@ -73,9 +73,9 @@ lint: setup-dev  ## static checks only
 	@.ci/lint
 
 lock:            ## renew the pinned dependencies (needs pip-tools)
-	@pip-compile -q --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-trusted-host --strip-extras \
+	@pip-compile -q --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	  --no-header -o .ci/requirements.txt pyproject.toml
-	@pip-compile -q --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-trusted-host --strip-extras \
+	@pip-compile -q --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	  --no-header --extra dev -o .ci/requirements-dev.txt pyproject.toml
 
 clean:           ## remove what was built (results and downloads stay)

@@ -345,38 +345,18 @@ def test_roles_combined_on_three_hosts(hosts: list[str], tmp_path: Path) -> None
     assert_same(before, snapshot(hosts[:3]))
 
 
-# No ArangoDB can be downloaded here: a package that is named a stand-in has a starter that checks the files which it
-# is given, keeps its command line, and listens. What the role does up to the start is real.
-STAND_IN_STARTER = """#!/usr/bin/python3
-import pathlib, socket, sys
-options = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-data = pathlib.Path(options["starter.data-dir"])
-data.mkdir(exist_ok=True)
-assert len(pathlib.Path(options["auth.jwt-secret"]).read_text()) == 64
-assert pathlib.Path(options["ssl.keyfile"]).read_text().count("BEGIN") == 2
-(data / "command").write_text(chr(10).join(sys.argv[1:]))
-server = socket.create_server((options["starter.address"], int(options["starter.port"])))
-while True: server.accept()[0].close()
-"""
+# No ArangoDB can be downloaded here: a package that is named a stand-in takes its place (the scenario of the role has
+# it). What the role does up to the start is real.
+STAND_IN = REPO / "ansible" / "molecule" / "arangodb" / "stand-in"
 
 
 @contextlib.contextmanager
 def served_stand_in(folder: Path) -> Iterator[tuple[str, str]]:
     """Address and checksum of the stand-in package, on the test bed's bridge."""
-    root = folder / "package"
-    (root / "DEBIAN").mkdir(parents=True)
-    (root / "usr" / "bin").mkdir(parents=True)
-    control = (
-        "Package: arangodb-stand-in\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: no database\n"
-    )
-    (root / "DEBIAN" / "control").write_text(control)
-    (root / "usr" / "bin" / "arangodb").write_text(STAND_IN_STARTER)
-    (root / "usr" / "bin" / "arangodb").chmod(0o755)
     served = folder / "served"
     served.mkdir()
-    subprocess.run(
-        ["dpkg-deb", "--build", "--root-owner-group", root, served / "x.deb"], check=True, capture_output=True
-    )
+    build = ["dpkg-deb", "--build", "--root-owner-group", STAND_IN, served / "x.deb"]
+    subprocess.run(build, check=True, capture_output=True)
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
     with http.server.ThreadingHTTPServer(("10.213.77.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
