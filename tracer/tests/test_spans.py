@@ -148,7 +148,7 @@ def test_each_part_is_what_the_server_measured(disk: str, tmp_path: Path, file: 
             assert sample["io_ns"] > sample["lock_ns"] + sample["other_ns"]
         else:
             part = {"lock": "lock", "sleep": "other"}[kind]
-            assert amount * 950 <= sample[f"{part}_ns"] <= answer["work"]
+            assert amount * 950 <= sample[f"{part}_ns"] < answer["work"] + AROUND_NS
             assert sum(waited.values()) - waited[part] < AROUND_NS
     # Of the three, for the machine below may take a CPU away without anybody's clock telling.
     computed = list(zip(found, answers, strict=True))[::4]
