@@ -21,7 +21,7 @@ test: setup-dev  ## every check and every test
 test-guests: setup-dev  ## the tracer on other kernels, in virtual machines
 	@$(BIN)/python -m pytest tracer/guests
 
-test-hosts: setup-dev  ## clusters deployed over ssh on test hosts of this machine (root)
+test-hosts: setup-dev  ## roles (molecule) and clusters over ssh on test hosts of this machine (root)
 	@$(BIN)/python -m pytest -m testbed ansible
 
 test-bench: setup-dev  ## the tracer's bench: attached and detached under load (root, quiet machine)

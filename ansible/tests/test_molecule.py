@@ -32,9 +32,9 @@ def test_scenario(scenario: str) -> None:
         pytest.skip("a test bed is up on this machine: testbed down")
     programs = Path(sys.executable).parent
     done = subprocess.run(
-        [programs / "molecule", "test", "-s", scenario],
+        [programs / "molecule", "test", "--no-command-borders", "-s", scenario],
         cwd=ANSIBLE,
-        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
