@@ -3,10 +3,30 @@
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
+#include <errno.h>
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/*
+ * Called by libbpf in the place of bpf_btf_get_next_id (see the Makefile). On a kernel without bpf_rdonly_cast, before 6.2,
+ * it looks for it in the modules, whose types only CAP_SYS_ADMIN may list, and libbpf 1.1 takes the refusal for a failure.
+ * For us no module can be seen then, and the weak symbol is just not there.
+ */
+int __real_bpf_btf_get_next_id(__u32 start_id, __u32 *next_id);
+int __wrap_bpf_btf_get_next_id(__u32 start_id, __u32 *next_id);
+
+int __wrap_bpf_btf_get_next_id(__u32 start_id, __u32 *next_id)
+{
+	int error = __real_bpf_btf_get_next_id(start_id, next_id);
+
+	if (error && errno == EPERM) {
+		errno = ENOENT;
+		return -ENOENT;
+	}
+	return error;
+}
 
 /* Parsed once: it takes 20 ms and some megabytes. */
 static struct btf *kernel;
