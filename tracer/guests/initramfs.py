@@ -1,4 +1,4 @@
-"""The guest's first root: busybox, the kernel modules of the disks and file systems, and `init`."""
+"""The guest's first root: busybox, the kernel modules of disks, file systems and one slow network, and `init`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ MODULES = (
     *("9pnet_virtio", "9p", "overlay", "ext4", "xfs", "loop"),
     # ext4 and XFS ask for this one by its algorithm, so it is nobody's dependency.
     "crc32c_generic",
+    "sch_tbf",
 )
 
 

@@ -70,13 +70,13 @@ def test_each_peer_has_its_own_round_trip_times(disk: str, tmp_path: Path) -> No
 # In a network of its own, whose queue is shorter than what is sent; says what the kernel counted there.
 LOSING = """
 import json, socket, subprocess, threading
-for command in ("ip link set lo up", "tc qdisc add dev lo root tbf rate 80mbit burst 70kb limit 70kb"):
+for command in ("ip link set lo up", "tc qdisc add dev lo root tbf rate 16mbit burst 70kb limit 70kb"):
     subprocess.run(command.split(), check=True)
 with socket.create_server(("127.0.93.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
     answering, _ = server.accept()
     reader = threading.Thread(target=lambda: [None for _ in iter(lambda: answering.recv(1 << 16), b"")])
     reader.start()
-    client.sendall(bytes(8 << 20))
+    client.sendall(bytes(2 << 20))
     client.shutdown(socket.SHUT_WR)
     reader.join()
 names, values = [line.split() for line in open("/proc/net/snmp") if line.startswith("Tcp:")]
