@@ -17,7 +17,8 @@ from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, leftovers, wait
 
 pytestmark = pytest.mark.cluster
 
-PROBES = set(re.findall(r"BPF_PROG\((\w{1,15})", (ROOT / "tracer/bpf/iotrace.bpf.c").read_text()))
+SOURCES = (ROOT / "tracer/bpf").glob("*.bpf.*")
+PROBES = {name for source in SOURCES for name in re.findall(r"BPF_PROG\((\w{1,15})", source.read_text())}
 
 # Long enough to be in the middle of it, whatever the machine.
 ENDLESS = ["--set", "workloads.app.properties.operationcount=2000000"]
