@@ -151,7 +151,8 @@ def calls(run: RunData) -> str:
         return '<p class="absent">Calls on files were not counted.</p>'
     note = (
         "Calls of all processes of the node's machine on regular files, counted in the kernel while the trace was on. "
-        "With I/O: they sent a request to a traced disk; a write that only makes pages dirty does not."
+        "With I/O: they sent a request to this node's traced disk; a write that only makes pages dirty does not, "
+        "nor do calls of other nodes that share the machine."
     )
     return f'<p class="caption">{note}</p>' + table(head, rows)
 
