@@ -35,8 +35,18 @@ def check_traces(run: Run) -> list[Finding]:
         elif not (folder / "trace.json").is_file() or not (folder / "io.parquet").is_file():
             findings.append(Finding("error", node, "the node should have been traced and has no I/O rows"))
         else:
-            findings += _check_node(node, read_trace(run, node), rows_by_device(run, node))
+            trace = read_trace(run, node)
+            findings += _left_out(node, trace, run.plan.get("trace", {}))
+            findings += _check_node(node, trace, rows_by_device(run, node))
     return findings
+
+
+def _left_out(node: str, trace: dict[str, Any], planned: dict[str, Any]) -> list[Finding]:
+    """What the plan wants and the tracer cannot count on a kernel without BTF."""
+    wanted = [text for name, text in (("calls", "calls on files"), ("context", "context")) if planned.get(name)]
+    if trace.get("backend") != "bcc" or not wanted:
+        return []
+    return [Finding("warning", node, f"the kernel has no BTF, and the bcc backend does not count {', '.join(wanted)}")]
 
 
 def read_trace(run: Run, node: str) -> dict[str, Any]:

@@ -150,6 +150,21 @@ def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
     assert "7 of" in finished.manifest["warnings"][0]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "named"), [((), ""), (("calls",), "calls on files"), (("calls", "context"), "calls on files, context")]
+)
+def test_what_a_tracer_without_btf_leaves_out_is_named_if_it_was_wanted(
+    store: RunStore, wanted: tuple[str, ...], named: str
+) -> None:
+    change(store.node_dir("node2") / "trace.json", lambda t: t.update(backend="bcc"))
+    change(store.path / "plan.json", lambda p: p["trace"].update(dict.fromkeys(wanted, True)))
+    findings = finish(store.path).findings
+    if wanted:
+        only(findings, "node2", f"does not count {named}")
+    else:
+        assert findings == []
+
+
 def test_a_missing_trace_is_an_error_unless_the_manifest_knows_why(store: RunStore) -> None:
     for name in ("trace.json", "io.parquet"):
         (store.node_dir("node2") / name).unlink()

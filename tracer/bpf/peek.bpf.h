@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* How the programs look at the kernel with CO-RE; bcc.bpf.h is the same for BCC. */
+/* How the programs look at the kernel with CO-RE; bcc_peek.bpf.h is the same for BCC. */
 #ifndef PEEK_BPF_H
 #define PEEK_BPF_H
 

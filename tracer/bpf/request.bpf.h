@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The programs of both backends; what differs is in device, dirtier, file, filter, log, peek, store, syscall (CO-RE)
- * and in bcc.bpf.h. Follows every request from the system call to its completion and hands one event to user space.
+ * and in bcc_peek, bcc_store. Follows every request from the system call to its completion and hands one event to
+ * user space.
  *
  *   sys_enter ............ remember when the task entered a read, write or sync call (syscall.bpf.h)
  *   sys_exit ............. with --vfs: how long it took, and an event when it had requests (return.bpf.h)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Where the programs that both backends have keep what they know, with CO-RE; bcc.bpf.h is the same for BCC. */
+/* Where the programs that both backends have keep what they know, with CO-RE; bcc_store.bpf.h is the same for BCC. */
 #ifndef STORE_BPF_H
 #define STORE_BPF_H
 

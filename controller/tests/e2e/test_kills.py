@@ -17,8 +17,8 @@ from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, leftovers, wait
 
 pytestmark = pytest.mark.cluster
 
-SOURCES = (ROOT / "tracer/bpf").glob("*.bpf.*")
-PROBES = {name for source in SOURCES for name in re.findall(r"BPF_PROG\((\w{1,15})", source.read_text())}
+PROGRAM = re.compile(r'^SEC\("(?:tp_btf|fentry)/.*"\)\nint (?:BPF_PROG\()?(\w{1,15})', re.MULTILINE)
+PROBES = {name for source in (ROOT / "tracer/bpf").glob("*.bpf.h") for name in PROGRAM.findall(source.read_text())}
 
 # Long enough to be in the middle of it, whatever the machine.
 ENDLESS = ["--set", "workloads.app.properties.operationcount=2000000"]
