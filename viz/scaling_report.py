@@ -10,29 +10,34 @@ from controller.results.scaling import Scaling, Step, is_complete
 from controller.results.schema import REPORT
 from controller.results.store import runs, write_atomically
 from controller.results.usl import Law
-from viz.figures import scaling
+from viz.figures import scaling, threads
 from viz.figures.style import significant
 from viz.page import UNKNOWN, Cell, Section, figure_section, number, page, table
 
 
 def write_scaling_report(folder: Path, outcome: Scaling) -> Path:
     """Draw a scaling experiment's folder and return the page's path."""
-    figures = (scaling.throughput, scaling.speedup, scaling.efficiency, scaling.run_time)
+    sizes = sorted({step.servers for step in outcome.steps})
     sections = [
         Section("results", "Results", steps_table(outcome)),
-        Section("law", "Universal Scalability Law", law_table(outcome)),
-        *(figure_section(draw(outcome)) for draw in figures),
+        *(_against_servers(outcome) if len(sizes) != 1 else ()),
+        *(figure_section(figure) for draw in (threads.throughput, threads.run_time) if (figure := draw(outcome)).plot),
         Section("runs", "Runs", run_list(folder)),
     ]
     path = folder / REPORT
-    sizes = sorted({step.servers for step in outcome.steps})
     header = (
-        f"<header><h1>{escape(folder.parent.name)}: scaling</h1>"
+        f"<header><h1>{escape(folder.parent.name)}: series of runs</h1>"
         f'<p class="run">{escape(folder.name)}</p>'
         f"<p>Complete runs on {', '.join(map(str, sizes)) or 'no'} data servers.</p></header>"
     )
     write_atomically(path, page(f"{folder.parent.name} {folder.name}", header, sections))
     return path
+
+
+def _against_servers(outcome: Scaling) -> list[Section]:
+    figures = (scaling.throughput, scaling.speedup, scaling.efficiency, scaling.run_time)
+    law = Section("law", "Universal Scalability Law", law_table(outcome))
+    return [law, *(figure_section(draw(outcome)) for draw in figures)]
 
 
 def steps_table(outcome: Scaling) -> str:
@@ -41,7 +46,7 @@ def steps_table(outcome: Scaling) -> str:
         return '<p class="absent">No run is complete yet.</p>'
     head = [
         Cell("phase"),
-        *(Cell(text, number=True) for text in ("servers", "runs", "throughput (ops/s)", "speed-up", "efficiency")),
+        *(Cell(text, number=True) for text in ("threads", "servers", "runs", "throughput (ops/s)", "speed-up", "efficiency")),
         Cell("run time (s)", number=True),
         Cell("most I/O time in"),
         Cell("share", number=True),
@@ -61,6 +66,7 @@ def _step_cells(step: Step, *, first: bool) -> list[Cell]:
     place = step.place
     return [
         Cell(step.phase if first else ""),
+        number(step.load.threads),
         number(step.servers),
         number(step.runs),
         *(interval(e) for e in (step.throughput_ops_per_s, step.speedup, step.efficiency, step.runtime_s)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,6 +28,16 @@ _ARROW = {"string": pa.string(), "double": pa.float64(), "int64": pa.int64()}
 
 
 @dataclass(frozen=True)
+class PhaseLoad:
+    """What the clients of a phase do together; the same in every run."""
+
+    kind: str
+    workload: str
+    records: int
+    threads: int
+
+
+@dataclass(frozen=True)
 class PhaseMeasurement:
     """One phase of one complete run. ``io_time_ns`` is empty when nothing was traced; ``regions``: of the phase's table
     by server, None when that was not asked; ``locality``: share of a server's bytes on disk that lies on its node."""
@@ -35,6 +45,7 @@ class PhaseMeasurement:
     servers: int
     run_id: str
     phase: str
+    load: PhaseLoad
     throughput_ops_per_s: float | None
     runtime_s: float | None
     io_time_ns: LayerTimes = field(default_factory=dict)
@@ -58,6 +69,7 @@ class Step:
     ``locality``: mean over servers and runs, and ``lowest_locality`` of any."""
 
     phase: str
+    load: PhaseLoad
     servers: int
     runs: int
     throughput_ops_per_s: Estimate | None
@@ -107,6 +119,7 @@ def _step(phase: str, size: int, ones: Sequence[PhaseMeasurement], throughput: M
     shares = [share for one in ones for share in one.locality.values()]
     return Step(
         phase=phase,
+        load=ones[0].load,
         servers=size,
         runs=len(ones),
         throughput_ops_per_s=mean(throughput[size]) if throughput[size] else None,
@@ -185,6 +198,7 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
             servers=servers,
             run_id=store.run_id,
             phase=phase["name"],
+            load=PhaseLoad(phase["kind"], phase["workload"], phase["record_count"], phase["threads"]),
             throughput_ops_per_s=values.get((phase["name"], "throughput_ops_per_s")),
             runtime_s=values.get((phase["name"], "runtime_s")),
             io_time_ns=io.get(phase["name"], {}),
@@ -244,7 +258,7 @@ def _write(table: schema.Table, rows: list[dict[str, object]], folder: Path) -> 
 
 
 def _step_row(step: Step) -> dict[str, object]:
-    row: dict[str, object] = {"phase": step.phase, "servers": step.servers, "runs": step.runs}
+    row: dict[str, object] = {"phase": step.phase} | asdict(step.load) | {"servers": step.servers, "runs": step.runs}
     for name in ("throughput_ops_per_s", "runtime_s", "speedup", "efficiency"):
         row |= _cells(name, getattr(step, name))
     place = step.place

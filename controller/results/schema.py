@@ -206,6 +206,10 @@ SCALING = Table(
     "phase x number of servers, over all complete runs",
     (
         Column("phase", "string", "", "name of the phase"),
+        Column("kind", "string", "", "`load` or `run`"),
+        Column("workload", "string", "", "the workload's property file, as the experiment names it"),
+        Column("records", "int64", "records", "records of the table"),
+        Column("threads", "int64", "threads", "threads of all clients together"),
         Column("servers", "int64", "servers", "data servers of the cluster"),
         Column("runs", "int64", "runs", "complete runs"),
         *_with_interval("throughput_ops_per_s", "operations/s", "mean over the runs", "not measured", _ONE_RUN),

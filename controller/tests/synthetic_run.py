@@ -145,10 +145,14 @@ def _write_events(store: RunStore, phases: tuple[Phase, ...]) -> None:
 def _plan(
     phases: tuple[Phase, ...], clients: tuple[str, ...], nodes: tuple[str, ...], bucket_ms: int
 ) -> dict[str, Any]:
+    loaded = next((phase for phase in phases if phase.kind == "load"), phases[0])
+
+    def records(phase: Phase) -> int:
+        return sum(phase.operations.values()) * len(clients)
+
     def shards(phase: Phase) -> list[dict[str, Any]]:
-        records = sum(phase.operations.values()) * len(clients)
         keys = (
-            [(i * records // len(clients), (i + 1) * records // len(clients)) for i in range(len(clients))]
+            [(i * records(phase) // len(clients), (i + 1) * records(phase) // len(clients)) for i in range(len(clients))]
             if phase.kind == "load"
             else [(None, None)] * len(clients)
         )
@@ -179,7 +183,7 @@ def _plan(
                 "table": "t",
                 "threads": 4,
                 "target": None,
-                "record_count": sum(phase.operations.values()) * len(clients) if phase.kind == "load" else None,
+                "record_count": records(phase if phase.kind == "load" else loaded),
                 "shards": shards(phase),
             }
             for phase in phases

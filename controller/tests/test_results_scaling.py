@@ -12,6 +12,7 @@ import pytest
 from controller.results import schema
 from controller.results.finish import finish
 from controller.results.scaling import (
+    PhaseLoad,
     PhaseMeasurement,
     Place,
     Scaling,
@@ -26,10 +27,12 @@ from controller.results.store import RunStore
 from controller.results.usl import Law
 from controller.tests.synthetic_run import T0, Truth, write_run
 
+LOAD = PhaseLoad("run", "workloada", 1000, 4)
+
 
 def measured(phase: str, throughputs: dict[int, list[float | None]]) -> list[PhaseMeasurement]:
     return [
-        PhaseMeasurement(size, f"r{size}{i}", phase, value, value and 1000 / value)
+        PhaseMeasurement(size, f"r{size}{i}", phase, LOAD, value, value and 1000 / value)
         for size, values in throughputs.items()
         for i, value in enumerate(values)
     ]
@@ -65,7 +68,7 @@ def test_what_is_missing_is_empty(tmp_path: Path) -> None:
     write_tables(outcome, tmp_path)
     first, second, third = rows(tmp_path / "scaling.csv")
     unknown = {name for name, value in first.items() if value == ""}
-    assert unknown == set(schema.SCALING.names) - {"phase", "servers", "runs"}
+    assert unknown == set(schema.SCALING.names) - {"phase", "kind", "workload", "records", "threads", "servers", "runs"}
     assert (second["throughput_ops_per_s"], second["speedup"], second["throughput_ops_per_s_ci_low"]) == ("80", "", "")
     assert (third["phase"], third["speedup"], third["speedup_ci_low"]) == ("v", "1", "")
     law = rows(tmp_path / "law.csv")
@@ -87,8 +90,8 @@ def test_the_tables_hold_what_was_found(tmp_path: Path) -> None:
 def test_regions_are_of_the_worst_run_and_locality_of_all() -> None:
     even, uneven = {"node1": 2, "node2": 2}, {"node1": 3, "node2": 1}
     ones = [
-        PhaseMeasurement(2, "a", "w", 1.0, 1.0, {}, even, {"node1": 1.0, "node2": 0.5}),
-        PhaseMeasurement(2, "b", "w", 1.0, 1.0, {}, uneven, {"node1": 0.9}),
+        PhaseMeasurement(2, "a", "w", LOAD, 1.0, 1.0, {}, even, {"node1": 1.0, "node2": 0.5}),
+        PhaseMeasurement(2, "b", "w", LOAD, 1.0, 1.0, {}, uneven, {"node1": 0.9}),
     ]
     (step,) = analyse(ones).steps
     assert (step.regions, step.uneven_regions, step.lowest_locality) == (uneven, 2, 0.5)
@@ -147,6 +150,7 @@ def test_runs_are_read_with_their_size_and_their_io_time(series: tuple[Path, dic
         assert is_complete(truth.store)
         spans = [event for event in truth.store.events() if event["event"].startswith("phase_")]
         for one in (one for one in found if one.servers == size):
+            assert (one.load.kind in one.phase, one.load.threads) == (True, 4)
             start, end = (event["t_unix_ns"] for event in spans if event["phase"] == one.phase)
             expected: dict[tuple[str, str], float] = defaultdict(float)
             for row in truth.io:

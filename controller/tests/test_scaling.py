@@ -22,7 +22,7 @@ from controller.inventory import Inventory
 from controller.plan import Plan
 from controller.progress import Progress
 from controller.results import schema
-from controller.results.scaling import PhaseMeasurement, analyse, write_tables
+from controller.results.scaling import PhaseLoad, PhaseMeasurement, analyse, write_tables
 from controller.results.store import RunStore, runs
 from controller.runner import RunRequest, Verdict
 from controller.scaling import Series, SeriesVerdict, recover_series, run_series, series_folder
@@ -146,12 +146,14 @@ def test_its_report_is_drawn_again(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.main(["report", str(tmp_path / "x" / "latest")]) == 0
     assert capsys.readouterr().out == f"{folder / schema.REPORT}\n"
     assert "partial (not counted)" in (folder / schema.REPORT).read_text()
-    assert (folder / schema.SCALING.path).read_text().startswith("phase,servers,runs")
+    assert (folder / schema.SCALING.path).read_text().startswith("phase,kind,workload,records,threads,servers,runs")
 
 
 def test_the_last_screen(tmp_path: Path) -> None:
+    load = PhaseLoad("run", "workloada", 1000, 4)
+    times = {("node1", "device"): 3.0, ("node2", "block"): 1.0}
     ones = [
-        PhaseMeasurement(n, f"{n}{i}", "w-run", 100.0 * n - i, 1.0, {("node1", "device"): 3.0, ("node2", "block"): 1.0})
+        PhaseMeasurement(n, f"{n}{i}", "w-run", load, 100.0 * n - i, 1.0, times)
         for n in (1, 2, 4)
         for i in range(2)
     ]

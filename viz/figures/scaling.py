@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from controller.results.intervals import Estimate
 from controller.results.scaling import Scaling, Step
 from controller.results.usl import Law
-from viz.figures.style import BLACK, BLUE, VERMILLION, Figure, finish
+from viz.figures.style import BLACK, BLUE, VERMILLION, Figure, error_bars, finish
 
 COLUMNS = 3
 _PANEL_PX = 270
@@ -97,7 +97,7 @@ def _panels(
         plot.add_scatter(
             x=[step.servers for step, _ in found],
             y=[estimate.value for _, estimate in found],
-            error_y=_error_bars([estimate for _, estimate in found]),
+            error_y=error_bars([estimate for _, estimate in found]),
             mode="markers",
             marker={"color": BLUE, "size": 8},
             name="measured",
@@ -127,9 +127,3 @@ def _first_with_law(outcome: Scaling) -> tuple[int, int]:
     index = next(i for i, phase in enumerate(phases) if isinstance(outcome.laws[phase], Law))
     columns = min(len(phases), COLUMNS)
     return index // columns + 1, index % columns + 1
-
-
-def _error_bars(estimates: list[Estimate]) -> dict[str, object]:
-    up = [None if e.high is None else e.high - e.value for e in estimates]
-    down = [None if e.low is None else e.value - e.low for e in estimates]
-    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "width": 4}

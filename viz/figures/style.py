@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from controller.results.intervals import Estimate
 from controller.results.timeline import Timeline
 
 # Okabe and Ito's palette: distinguishable with every common form of colour blindness, and in grey by dash.
@@ -191,3 +193,10 @@ def significant(value: float) -> str:
         return f"{int(value):,}"
     decimals = max(3 - len(str(int(abs(value)))), 0) if abs(value) >= 1 else 3
     return f"{value:,.{decimals}f}"
+
+
+def error_bars(estimates: Sequence[Estimate]) -> dict[str, object]:
+    """Plotly's, from each value to the ends of its interval; none where there is no interval."""
+    up = [None if e.high is None else e.high - e.value for e in estimates]
+    down = [None if e.low is None else e.value - e.low for e in estimates]
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "width": 4}

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.results.scaling import PhaseMeasurement, Scaling, analyse
+from controller.results.scaling import PhaseLoad, PhaseMeasurement, Scaling, analyse
 from controller.results.store import RunStore
 from controller.results.usl import Law
-from viz.figures import scaling
+from viz.figures import scaling, threads
 from viz.scaling_report import write_scaling_report
 
 FIGURES = (scaling.throughput, scaling.speedup, scaling.efficiency, scaling.run_time)
+LOAD = PhaseLoad("run", "workloada", 1000, 4)
 
 
 def series(repeats: int, *, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Scaling:
@@ -25,7 +26,7 @@ def series(repeats: int, *, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Scaling:
                 value = rate * n / (1 + 0.1 * (n - 1) + 0.01 * n * (n - 1)) * random.normal(1, 0.01)
                 io = {("node1", "device"): 3e6, ("node1", "block"): 1e6} if phase == "write-run" else {}
                 regions, locality = {"node1": 4, "node2": 1}, {"node1": 1.0, "node2": 0.5} if io else {}
-                one = PhaseMeasurement(n, f"{n}-{i}", phase, value, 5000 / value, io, regions, locality)
+                one = PhaseMeasurement(n, f"{n}-{i}", phase, LOAD, value, 5000 / value, io, regions, locality)
                 ones.append(one)
     return analyse(ones)
 
@@ -48,15 +49,18 @@ def test_every_phase_has_a_panel_with_its_values_and_the_law() -> None:
 
 
 def test_every_axis_has_a_title_with_its_unit() -> None:
-    for draw in FIGURES:
-        plot = draw(series(2)).plot
+    outcomes = [(draw, series(2)) for draw in FIGURES] + [
+        (draw, threads_series((1, 2))) for draw in (threads.throughput, threads.run_time)
+    ]
+    for draw, outcome in outcomes:
+        plot = draw(outcome).plot
         assert plot is not None
         titles = [axis.title.text for axes in (plot.select_xaxes(), plot.select_yaxes()) for axis in axes]
         assert all("(" in title for title in titles), titles
 
 
 def test_a_wide_interval_does_not_hide_the_values() -> None:
-    ones = [PhaseMeasurement(n, f"{n}{i}", "w", 100.0 * n * (1 + i), 1.0) for n in (1, 2) for i in range(2)]
+    ones = [PhaseMeasurement(n, f"{n}{i}", "w", LOAD, 100.0 * n * (1 + i), 1.0) for n in (1, 2) for i in range(2)]
     plot = scaling.throughput(analyse(ones)).plot
     assert plot is not None
     (axis,) = plot.select_yaxes()
@@ -86,3 +90,33 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     ):
         assert words in text
     assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
+
+
+def threads_series(counts: tuple[int, ...]) -> Scaling:
+    """Two workloads with each number of threads, three runs each, and a load of the first."""
+    ones = [PhaseMeasurement(1, "r", "w-load", PhaseLoad("load", "w.properties", 100, 64), 70.0, 1.0)]
+    for workload, rate in (("w", 100.0), ("r", 300.0)):
+        for count in counts:
+            load = PhaseLoad("run", f"{workload}.properties", 100, count)
+            ones += [
+                PhaseMeasurement(1, f"r{i}", f"{workload}-{count}-run", load, rate * count + i, 1 / rate / count)
+                for i in range(3)
+            ]
+    return analyse(ones)
+
+
+def test_what_was_run_with_several_threads_is_drawn_against_them(tmp_path: Path) -> None:
+    outcome = threads_series((16, 1, 4))
+    plot = threads.throughput(outcome).plot
+    assert plot is not None
+    assert [note.text for note in plot.layout.annotations] == ["r.properties (run)", "w.properties (run)"]
+    assert [list(line.x) for line in plot.data] == [[1, 4, 16]] * 2
+    assert list(plot.data[0].y) == pytest.approx([301, 1201, 4801])
+    text = write_scaling_report(tmp_path, outcome).read_text()
+    assert "Run time against threads" in text
+    assert "Scalability Law" not in text, "there is one number of servers only"
+
+
+def test_without_several_threads_there_is_no_such_figure(tmp_path: Path) -> None:
+    assert threads.sweeps(threads_series((4,))) == {}
+    assert "against threads" not in write_scaling_report(tmp_path, series(2)).read_text()
