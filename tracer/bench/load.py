@@ -84,19 +84,19 @@ def running(workload: Workload, directory: Path) -> Iterator[Load]:
         home = Path("/dev/shm") if workload.medium == "memory" else directory  # noqa: S108
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=home, prefix="strata-bench-")))
         file = scratch / "file"
-        _lay_out(file, workload.file_bytes)
+        lay_out(file, workload.file_bytes)
         if workload.medium == "memory":
             target = stack.enter_context(loop_device(file))
             device = target.name
         else:
-            target, device = file, _device_of(file)
+            target, device = file, device_of(file)
         process = stack.enter_context(_fio(workload, target))
         load = Load(workload, process.pid, device)
         _await_io(load, process)
         yield load
 
 
-def _lay_out(file: Path, size_bytes: int) -> None:
+def lay_out(file: Path, size_bytes: int) -> None:
     """Written, so that no block is a hole that costs nothing to read."""
     chunk = os.urandom(1 << 20)
     with file.open("wb") as out:
@@ -119,7 +119,7 @@ def loop_device(file: Path) -> Iterator[Path]:
         subprocess.run(["losetup", "-d", device], check=True)
 
 
-def _device_of(file: Path) -> str:
+def device_of(file: Path) -> str:
     """The whole disk under a file, as the tracer names it."""
     number = file.stat().st_dev
     entry = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
