@@ -91,7 +91,7 @@ def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding
         text = f"{dropped} of {completions} I/O events were lost: counts are complete, times are not"
         findings.append(Finding("warning", where, text))
     if unseen := unseen_requests(device):
-        text = f"{unseen} of {completions + unseen} requests have no row: the kernel showed no tracepoint of their end"
+        text = f"{unseen} of {completions + unseen} requests have no row: the kernel ran no probe at their end"
         findings.append(Finding("warning", where, text))
     findings += [
         Finding("info", where, f"layer {layer} is missing: {why}")
