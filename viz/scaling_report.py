@@ -46,8 +46,8 @@ def steps_table(outcome: Scaling) -> str:
         return '<p class="absent">No run is complete yet.</p>'
     head = [
         Cell("phase"),
-        *(Cell(text, number=True) for text in ("threads", "servers", "runs", "throughput (ops/s)", "speed-up", "efficiency")),
-        Cell("run time (s)", number=True),
+        *(Cell(text, number=True) for text in ("threads", "servers", "runs", "throughput (ops/s)")),
+        *(Cell(text, number=True) for text in ("speed-up", "efficiency", "run time (s)")),
         Cell("most I/O time in"),
         Cell("share", number=True),
         Cell("regions on each server"),

@@ -152,7 +152,10 @@ def _plan(
 
     def shards(phase: Phase) -> list[dict[str, Any]]:
         keys = (
-            [(i * records(phase) // len(clients), (i + 1) * records(phase) // len(clients)) for i in range(len(clients))]
+            [
+                (i * records(phase) // len(clients), (i + 1) * records(phase) // len(clients))
+                for i in range(len(clients))
+            ]
             if phase.kind == "load"
             else [(None, None)] * len(clients)
         )

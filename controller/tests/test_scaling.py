@@ -153,9 +153,7 @@ def test_the_last_screen(tmp_path: Path) -> None:
     load = PhaseLoad("run", "workloada", 1000, 4)
     times = {("node1", "device"): 3.0, ("node2", "block"): 1.0}
     ones = [
-        PhaseMeasurement(n, f"{n}{i}", "w-run", load, 100.0 * n - i, 1.0, times)
-        for n in (1, 2, 4)
-        for i in range(2)
+        PhaseMeasurement(n, f"{n}{i}", "w-run", load, 100.0 * n - i, 1.0, times) for n in (1, 2, 4) for i in range(2)
     ]
     outcome = analyse(ones)
     write_tables(outcome, tmp_path)

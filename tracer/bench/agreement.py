@@ -2,10 +2,10 @@
 
     python -m tracer.bench.agreement [--directory DIR] [--output FILE.md]
 
-fio logs the latency of every I/O; the tracer, with --vfs, records the same. For calls that wait (psync, fsync)
-fio's time is the call's: the rows' total_ns + return_ns. For libaio it is from the end of io_submit to the reaping of the
+fio logs the latency of every I/O; the tracer, with --vfs, records the same. For calls that wait (psync, fsync) fio's
+time is the call's: the rows' total_ns + return_ns. For libaio it is from the end of io_submit to the reaping of the
 completion, which the tracer cannot know: there total_ns stands beside it, from the request's start to its completion.
-Wanted: the same number of I/Os, and p50 and p99 within 3 % or 2 us. Exit: 0 so it is, 1 it is not, 3 cannot be tried here.
+Wanted: as many I/Os, and p50 and p99 within 3 % or 2 us. Exit: 0 so it is, 1 it is not, 3 cannot be tried here.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ def markdown(found: Sequence[Agreement]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tracer.bench.agreement", description="Do the tracer and fio agree?")
+    parser = argparse.ArgumentParser(
+        prog="python -m tracer.bench.agreement", description="Do fio and the tracer agree?"
+    )
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
     parser.add_argument("--output", type=Path, metavar="FILE.md")
     options = parser.parse_args()
