@@ -20,6 +20,7 @@ def write_scaling_report(folder: Path, outcome: Scaling) -> Path:
     sizes = sorted({step.servers for step in outcome.steps})
     sections = [
         Section("results", "Results", steps_table(outcome)),
+        *([Section("places", "Where the I/O waits", places_table(outcome))] if outcome.steps else ()),
         *(_against_servers(outcome) if len(sizes) != 1 else ()),
         *(figure_section(figure) for draw in (threads.throughput, threads.run_time) if (figure := draw(outcome)).plot),
         Section("runs", "Runs", run_list(folder)),
@@ -41,40 +42,57 @@ def _against_servers(outcome: Scaling) -> list[Section]:
 
 
 def steps_table(outcome: Scaling) -> str:
-    """A row per phase and number of servers."""
+    """How fast: a row per phase and number of servers."""
     if not outcome.steps:
         return '<p class="absent">No run is complete yet.</p>'
     head = [
         Cell("phase"),
         *(Cell(text, number=True) for text in ("threads", "servers", "runs", "throughput (ops/s)")),
         *(Cell(text, number=True) for text in ("speed-up", "efficiency", "run time (s)")),
+    ]
+
+    def cells(step: Step) -> list[Cell]:
+        estimates = (step.throughput_ops_per_s, step.speedup, step.efficiency, step.runtime_s)
+        counts = (step.load.threads, step.servers, step.runs)
+        return [_phase_cell(outcome, step), *map(number, counts), *map(interval, estimates)]
+
+    note = "<p>Values with 95 % intervals over the runs.</p>"
+    return note + table(head, [cells(step) for step in outcome.steps])
+
+
+def places_table(outcome: Scaling) -> str:
+    """Where the I/O waits, and where the data is: a row per phase and number of servers."""
+    head = [
+        Cell("phase"),
+        Cell("servers", number=True),
         Cell("most I/O time in"),
         Cell("share", number=True),
         Cell("regions on each server"),
         Cell("locality (lowest)", number=True),
     ]
-    rows = [_step_cells(step, first=step is outcome.of_phase(step.phase)[0]) for step in outcome.steps]
+
+    def cells(step: Step) -> list[Cell]:
+        place = step.place
+        return [
+            _phase_cell(outcome, step),
+            number(step.servers),
+            Cell(f"{place.node}: {place.layer}" if place else UNKNOWN),
+            Cell(f"{place.share:.0%}" if place else UNKNOWN, number=True),
+            Cell(_regions(step)),
+            Cell(_locality(step), number=True),
+        ]
+
     note = (
-        "<p>Values with 95 % intervals over the runs. I/O time: sum over all requests of the time in a layer; the"
-        " largest part of all nodes and layers is named. Requests overlap, so it says where I/O waits, not how long"
-        " the clock ran. Locality: share of a server's bytes on disk that lies on its own node, mean and lowest.</p>"
+        "<p>I/O time: sum over all requests of the time in a layer; the largest part of all nodes and layers is named."
+        " Requests overlap, so it says where I/O waits, not how long the clock ran. Locality: share of a server's bytes"
+        " on disk that lies on its own node, mean and lowest.</p>"
     )
-    return note + table(head, rows)
+    return note + table(head, [cells(step) for step in outcome.steps])
 
 
-def _step_cells(step: Step, *, first: bool) -> list[Cell]:
-    place = step.place
-    return [
-        Cell(step.phase if first else ""),
-        number(step.load.threads),
-        number(step.servers),
-        number(step.runs),
-        *(interval(e) for e in (step.throughput_ops_per_s, step.speedup, step.efficiency, step.runtime_s)),
-        Cell(f"{place.node}: {place.layer}" if place else UNKNOWN),
-        Cell(f"{place.share:.0%}" if place else UNKNOWN, number=True),
-        Cell(_regions(step)),
-        Cell(_locality(step), number=True),
-    ]
+def _phase_cell(outcome: Scaling, step: Step) -> Cell:
+    """Named once, where its rows begin."""
+    return Cell(step.phase if step is outcome.of_phase(step.phase)[0] else "")
 
 
 def _regions(step: Step) -> str:

@@ -23,12 +23,12 @@ class Estimate:
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """Mean over at least one run."""
+    """Mean over at least one run, of something that cannot be negative; so its interval does not reach below zero."""
     centre = fmean(values)
     if len(values) < 2:
         return Estimate(centre)
     margin = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Estimate(centre, centre - margin, centre + margin)
+    return Estimate(centre, max(centre - margin, 0.0), centre + margin)
 
 
 def quotient(values: Sequence[float], reference: Sequence[float]) -> Estimate:

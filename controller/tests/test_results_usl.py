@@ -134,6 +134,7 @@ def test_a_mean_and_a_quotient() -> None:
     assert found.low is not None and found.high is not None
     assert (found.value, found.low, found.high) == pytest.approx((12, 12 - 4.969, 12 + 4.969), abs=1e-3)
     assert mean([7]).low is None
+    assert mean([1, 9]).low == 0, "there is no negative throughput"
     alone = quotient([24], [10, 12, 14])
     assert (alone.value, alone.low, alone.high) == (2, None, None)
 
