@@ -18,7 +18,7 @@ demo: setup      ## benchmark a 3-node HBase-on-HDFS cluster on this machine
 test: setup-dev  ## every check and every test
 	@.ci/test
 
-test-guests: setup-dev  ## the tracer on other kernels, in virtual machines
+test-guests: setup-dev  ## the tracer and its tests on other kernels, in virtual machines
 	@$(BIN)/python -m pytest tracer/guests
 
 test-hosts: setup-dev  ## roles (molecule) and clusters over ssh on test hosts of this machine (root)
