@@ -72,8 +72,8 @@ def scaling(result: SeriesVerdict, form: str) -> str:
     ]
     headings = ["phase", "servers", "runs", "ops/s", "speed-up", "efficiency", "most I/O time in"]
     lines = [_table(headings, rows, right_from=1) if rows else "no run is complete"]
-    for phase, law in result.outcome.laws.items():
-        lines.append(f"{phase}: {_law(law)}")
+    if len({step.servers for step in result.outcome.steps}) > 1:
+        lines += [f"{phase}: {_law(law)}" for phase, law in result.outcome.laws.items()]
     report = result.folder / schema.REPORT
     return "\n".join([*lines, f"results: {result.folder}", *([f"report:  {report}"] if report.exists() else [])])
 

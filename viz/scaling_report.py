@@ -29,7 +29,7 @@ def write_scaling_report(folder: Path, outcome: Scaling) -> Path:
     header = (
         f"<header><h1>{escape(folder.parent.name)}: series of runs</h1>"
         f'<p class="run">{escape(folder.name)}</p>'
-        f"<p>Complete runs on {', '.join(map(str, sizes)) or 'no'} data servers.</p></header>"
+        f"<p>Data servers of the complete runs: {', '.join(map(str, sizes)) or 'none'}.</p></header>"
     )
     write_atomically(path, page(f"{folder.parent.name} {folder.name}", header, sections))
     return path

@@ -171,6 +171,8 @@ def test_the_last_screen(tmp_path: Path) -> None:
         str(tmp_path),
     ):
         assert words in text
+    alone = SeriesVerdict(tmp_path, analyse(ones[:2]), None)
+    assert "law" not in screens.scaling(alone, "table"), "nobody expects one of a single size"
     found = list(csv.DictReader(io.StringIO(screens.scaling(verdict, "csv"))))
     assert found == json.loads(screens.scaling(verdict, "json"))["scaling"]
     assert [row["servers"] for row in found] == ["1", "2", "4"]
