@@ -15,7 +15,7 @@ help:            ## this list
 demo: setup      ## benchmark a 3-node HBase-on-HDFS cluster on this machine
 	@$(BIN)/strata run demo -i inventories/local
 
-test: setup-dev  ## every check and every test
+test: setup-dev  ## the checks and tests, half an hour; the targets below take longer
 	@.ci/test
 
 test-guests: setup-dev  ## the tracer and its tests on other kernels, in virtual machines

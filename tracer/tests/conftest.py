@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,36 @@ import pytest
 from tracer.tests.tracing import BACKEND, TRACER
 
 DISK_BYTES = 256 << 20
+
+
+class CompletionsNotSeenError(Exception):
+    """A test failed while the kernel showed some completions to no program (docs/tracer.md, Limits)."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test disturbed in this way is repeated, and pytest says so; any other failure stands."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=[CompletionsNotSeenError.__name__]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except AssertionError as error:
+        output = getattr(item, "funcargs", {}).get("tmp_path")
+        if output and (missing := sum(map(_completions_not_seen, output.rglob("*.json")))):
+            raise CompletionsNotSeenError(f"{missing} of them; {error}") from error
+        raise
+
+
+def _completions_not_seen(status: Path) -> int:
+    try:
+        devices = json.loads(status.read_text())["devices"]
+        return sum(device["excluded"]["completion_not_seen"] for device in devices)
+    except (ValueError, LookupError, TypeError):
+        return 0  # not a tracer's status
 
 
 @pytest.fixture(scope="session")
