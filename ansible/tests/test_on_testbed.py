@@ -134,7 +134,7 @@ def test_check_mode_changes_nothing(hosts: list[str], inventory: Inventory, tmp_
     state = tmp_path / "state"
     ensure_pki(state / "pki", ADDRESSES)
     with ThreadPoolExecutor() as pool:  # what Ansible keeps on a node for itself
-        list(pool.map(lambda host: inside(host, "mkdir -p /root/.ansible/tmp"), hosts))
+        list(pool.map(lambda host: inside(host, "mkdir -p /root/.strata-ansible"), hosts))
     before = snapshot(hosts[:3])
     site = str(REPO / "ansible" / "playbooks" / "site.yml")
     done = playbook(inventory.path / "hosts.yml", "--check", "--diff", "-e", f"strata_state_dir={state}", site)
@@ -157,7 +157,7 @@ def test_wrong_variables_are_refused_before_anything_is_changed(
 ) -> None:
     inventory = copy_inventory(tmp_path, lambda _: None, more)
     for host in ("tb1", "tb2"):
-        inside(host, "mkdir -p /root/.ansible/tmp")
+        inside(host, "mkdir -p /root/.strata-ansible")
     before = snapshot(["tb1", "tb2"])
     with pytest.raises(StrataError) as caught:
         deploy(inventory, {}, state_dir=tmp_path / "state", progress=quiet)
@@ -182,7 +182,7 @@ def test_a_missing_group_is_refused(tmp_path: Path, group: str) -> None:
 def test_from_nothing_to_a_cluster_and_back(hosts: list[str], inventory: Inventory, tmp_path: Path) -> None:
     state = tmp_path / "state"
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda host: inside(host, "rm -rf /root/.ansible"), hosts))
+        list(pool.map(lambda host: inside(host, "rm -rf /root/.strata-ansible"), hosts))
     before = snapshot(hosts)
 
     # A host dies while it is being deployed: which one is said, and trying again completes.
@@ -304,7 +304,7 @@ def asked(url: str) -> Any:
 def test_roles_combined_on_three_hosts(hosts: list[str], tmp_path: Path) -> None:
     inventory, state = combined(tmp_path), tmp_path / "state"
     for host in ("tb1", "tb2", "tb3"):
-        inside(host, "rm -rf /root/.ansible")
+        inside(host, "rm -rf /root/.strata-ansible")
     before = snapshot(hosts[:3])
     deploy(inventory, {}, state_dir=state, progress=quiet)
     database = HBase(inventory, {})
@@ -373,7 +373,7 @@ def test_arangodb_to_the_point_of_start_with_a_stand_in(hosts: list[str], tmp_pa
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": {"arangodb": group}}}), encoding="utf-8")
     ensure_pki(state / "pki", {name: ADDRESSES[name] for name in names})
     for host in names:
-        inside(host, "rm -rf /root/.ansible")
+        inside(host, "rm -rf /root/.strata-ansible")
     before = snapshot(names)
     playbooks = REPO / "ansible" / "playbooks"
     with served_stand_in(tmp_path) as (url, checksum):
