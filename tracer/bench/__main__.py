@@ -1,6 +1,6 @@
 """What tracing costs, ours and others'.
 
-    python -m tracer.bench [--quick] [--workload NAME]... [--variant NAME=ARGUMENTS]... [--no-peers]
+    python -m tracer.bench [--quick] [--workload NAME]... [--variant NAME=ARGUMENTS]... [--no-peers] [--floors]
                            [--directory DIR] [--output DIR]
 
 Needs root. Progress on stderr, the table on stdout; with --output also bench.json and bench.md there.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tracer.bench import report
 from tracer.bench.load import WORKLOADS, LoadError, running
-from tracer.bench.tools import TRACER, Tool, peers, strata, variant
+from tracer.bench.tools import TRACER, Tool, floors, peers, strata, variant
 from tracer.bench.windows import FULL, QUICK, Plan, ToolResult, measure
 
 EXIT_UNAVAILABLE = 3
@@ -32,6 +32,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--variant", action="append", default=[], type=variant, metavar="NAME=ARGUMENTS",
                         help="measure the tracer with other arguments, too")  # fmt: skip
     parser.add_argument("--no-peers", action="store_true", help="our tracer only")
+    parser.add_argument("--floors", action="store_true", help="empty programs, too: what being attached costs")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="for bench.json and bench.md")
     return parser.parse_args()
@@ -56,8 +57,13 @@ def main() -> int:
     plan = QUICK if options.quick else FULL
     if options.blocks:
         plan = Plan(options.blocks, plan.window_s, plan.settle_s)
-    ours = [strata(), strata("strata-iotrace --vfs", ("--vfs",)), *options.variant]
-    tools = ours if options.no_peers else [*ours, *peers()]
+    ours = [
+        strata("strata-iotrace --no-vfs", ("--no-vfs",)),
+        strata(),
+        strata("strata-iotrace --vfs", ("--vfs",)),
+        *options.variant,
+    ]
+    tools = [*ours, *(floors() if options.floors else []), *([] if options.no_peers else peers())]
     names = options.workload or list(WORKLOADS)
     try:
         results = {name: _measure(name, tools, plan, options.directory) for name in names}

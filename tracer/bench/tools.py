@@ -91,6 +91,25 @@ def _headers_for_bcc() -> dict[str, str]:
         return {}
 
 
+#: Without these no tracer can tell when a request was queued, issued and done.
+REQUEST_TRACEPOINTS = ("block_bio_queue", "block_rq_issue", "block_rq_complete")
+
+
+def _empty(name: str, *tracepoints: str) -> Tool:
+    def command(_device: str, _folder: Path) -> list[str]:
+        return ["/usr/bin/python3", str(PEERS / "empty.py"), *tracepoints]
+
+    return Tool(name, command, _headers_for_bcc(), says_ready=True)
+
+
+def floors() -> list[Tool]:
+    """Programs that do nothing: no tracer that is attached to these tracepoints costs less."""
+    return [
+        _empty("empty programs", *REQUEST_TRACEPOINTS),
+        _empty("empty programs, system calls too", *REQUEST_TRACEPOINTS, "sys_enter"),
+    ]
+
+
 def peers() -> list[Tool]:
     """What others use."""
     return [

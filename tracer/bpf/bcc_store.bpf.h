@@ -170,28 +170,33 @@ static __always_inline u64 number_of_call(struct task_struct *current)
 #endif
 }
 
-/* The call that the task is in now, not one that it has left. */
-static __always_inline struct call *current_call(struct task_struct *current)
+static __always_inline u8 kind_of_call(u64 number)
+{
+	u32 index = number, *kind = number < IOTRACE_SYSCALLS ? LOOKUP(call_kinds, &index) : NULL;
+
+	return kind ? *kind : IOTRACE_CALL_NONE;
+}
+
+/* What sys_enter has noted of that call, not of one that the task has left. */
+static __always_inline struct call *current_call(struct task_struct *current, u64 number)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct call *call = LOOKUP(calls, &tid);
 
-	return call && number_of_call(current) == call->number ? call : NULL;
+	return call && call->number == number ? call : NULL;
 }
 
 SEC("raw_tp/sys_enter")
 int sys_enter(unsigned long long *ctx)
 {
 	struct call call = {.number = ctx[1]};
-	u32 number = call.number, tid, *kind;
+	u32 tid = bpf_get_current_pid_tgid();
 
-	if (call.number >= IOTRACE_SYSCALLS || !switched_on)
+	if (!switched_on)
 		return 0;
-	kind = LOOKUP(call_kinds, &number);
-	if (!kind || !*kind)
+	call.kind = kind_of_call(call.number);
+	if (!call_is_timed(call.kind))
 		return 0;
-	tid = bpf_get_current_pid_tgid();
-	call.kind = *kind;
 	call.enter_ns = bpf_ktime_get_ns();
 	UPDATE(calls, &tid, &call, BPF_ANY);
 	return 0;

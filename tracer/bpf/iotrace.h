@@ -311,4 +311,9 @@ enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_IO_URING, /* the same, origin io_uring */
 };
 
+static inline int call_is_timed(__u32 kind)
+{
+	return kind >= IOTRACE_CALL_TIMED && kind <= IOTRACE_CALL_SYNC;
+}
+
 #endif

@@ -59,19 +59,21 @@ static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 e
 static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, __u64 end,
 					  __u32 size_bytes)
 {
+	__u64 number = number_of_call(current);
+	__u8 kind = kind_of_call(number);
 	struct call *call;
 
 	if (ENDS_IN(end, xlog_bio_end_io)) {
 		flight->event.origin = IOTRACE_JOURNAL;
 		return;
 	}
-	call = current_call(current);
+	if (!kind)
+		return;
+	flight->event.origin = kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
+	call = call_is_timed(kind) ? current_call(current, number) : NULL;
 	if (!call)
 		return;
-	flight->event.origin = call->kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
 	call->bios++;
-	if (call->kind < IOTRACE_CALL_TIMED || call->kind > IOTRACE_CALL_SYNC)
-		return;
 	flight->event.enter_ns = call->enter_ns;
 	if (measures_vfs)
 		wait_for(call, flight, size_bytes);

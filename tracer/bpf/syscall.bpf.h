@@ -21,16 +21,25 @@ struct {
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* The call that the task is in now, not one that it has left. */
-static __always_inline struct call *current_call(struct task_struct *current)
+/* The number of the call that the task is in. */
+static __always_inline __u64 number_of_call(struct task_struct *current)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(current);
+
+	return SYSCALL_NUMBER(regs);
+}
+
+static __always_inline __u8 kind_of_call(__u64 number)
+{
+	return number < IOTRACE_SYSCALLS ? call_of[number & (IOTRACE_SYSCALLS - 1)] : IOTRACE_CALL_NONE;
+}
+
+/* What sys_enter has noted of that call, not of one that the task has left. */
+static __always_inline struct call *current_call(struct task_struct *current, __u64 number)
 {
 	struct call *call = bpf_task_storage_get(&calls, current, NULL, 0);
-	struct pt_regs *regs;
 
-	if (!call)
-		return NULL;
-	regs = (struct pt_regs *)bpf_task_pt_regs(current);
-	return SYSCALL_NUMBER(regs) == call->number ? call : NULL;
+	return call && call->number == number ? call : NULL;
 }
 
 /* Of the file behind the call's first argument; NULL: it is no descriptor. */
@@ -72,10 +81,10 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	struct call *call;
 	__u8 kind;
 
-	if (!switched_on || (__u64)number >= IOTRACE_SYSCALLS)
+	if (!switched_on)
 		return 0;
-	kind = call_of[number & (IOTRACE_SYSCALLS - 1)];
-	if (!kind)
+	kind = kind_of_call(number);
+	if (!call_is_timed(kind))
 		return 0;
 	current = bpf_get_current_task_btf();
 	call = bpf_task_storage_get(&calls, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -86,8 +95,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	call->kind = kind;
 	call->bios = 0;
 	if (measures_vfs)
-		call->on_file = kind >= IOTRACE_CALL_READ && kind <= IOTRACE_CALL_SYNC &&
-				current_selected(current) && is_on_regular_file(current, regs);
+		call->on_file = kind != IOTRACE_CALL_TIMED && current_selected(current) && is_on_regular_file(current, regs);
 	return 0;
 }
 
@@ -117,7 +125,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 
 	if (!switched_on)
 		return 0;
-	call = current_call(current);
+	call = current_call(current, number_of_call(current));
 	if (!call || !(call->on_file || call->bios))
 		return 0;
 	now = bpf_ktime_get_ns();

@@ -168,6 +168,8 @@ static bool is_wanted(const char *name, const struct options *options, const str
 		return kernel_has_raw_tracepoint(name);
 	if (strcmp(name, "block_rq_insert") == 0)
 		return options->scheduler;
+	if (strcmp(name, "sys_enter") == 0)
+		return !options->no_vfs;
 	if (strcmp(name, "irq_handler_entry") == 0)
 		return uses_irqs(devices);
 	if (strncmp(name, "nvme_", 5) == 0)

@@ -150,6 +150,7 @@ static void configure(struct core *core, const struct options *options)
 	configure_peers(skeleton, options->peers);
 	configure_spans(skeleton, options);
 	skeleton->rodata->measures_vfs = options->vfs;
+	bpf_program__set_autoload(skeleton->progs.sys_enter, !options->no_vfs);
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }
 

@@ -35,6 +35,7 @@ static const char HELP[] =
 	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
 	"                    with requests returned; costs each system call\n"
+	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
 	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
 	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
@@ -65,6 +66,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"min-free-bytes", required_argument, NULL, 'F'},
 	{"backend", required_argument, NULL, 'B'},    {"kernel-headers", required_argument, NULL, 'H'},
 	{"scheduler", no_argument, NULL, 'q'},	      {"vfs", no_argument, NULL, 'v'},
+	{"no-vfs", no_argument, NULL, 'V'},
 	{"check", no_argument, NULL, 'k'},	      {"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -252,6 +254,8 @@ int options_parse(struct options *options, int argc, char **argv)
 			options->scheduler = true;
 		} else if (option == 'v') {
 			options->vfs = true;
+		} else if (option == 'V') {
+			options->no_vfs = true;
 		} else if (option == 'h') {
 			options->help = true;
 		} else if (!apply(options, option, optarg)) {
@@ -265,6 +269,10 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (!options->output && !options->check && !options->help) {
 		complain(SEE_HELP, "missing", "--output");
+		return EXIT_USAGE;
+	}
+	if (options->vfs && options->no_vfs) {
+		complain("leave one out", "they contradict each other", "--vfs --no-vfs");
 		return EXIT_USAGE;
 	}
 	return settle_backend(options);

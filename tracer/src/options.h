@@ -32,7 +32,8 @@ struct options {
 	long min_latency_us;
 	unsigned modes; /* a bit for each enum iotrace_mode; 0 = all */
 	unsigned sample_every; /* one of so many requests; 1 = all */
-	bool vfs; /* histograms of system calls on files */
+	bool vfs;    /* histograms of system calls on files */
+	bool no_vfs; /* system calls are left alone: no VFS layer */
 	bool scheduler; /* time in the I/O scheduler, too */
 	long long rotate_bytes;	  /* a new file after so many bytes; 0 = never */
 	long keep_files;	  /* how many older ones stay; 0 = all */

@@ -84,12 +84,17 @@ static void write_excluded(FILE *file, const struct device *device, const struct
 	fputs("},\n", file);
 }
 
-static void write_driver(FILE *file, const char *name, bool applies, enum iotrace_tracing mode)
+/* Why a layer is not seen, or not whole; NULL = it is. */
+static void write_layers(FILE *file, const char *name, const char *vfs, const char *driver)
 {
 	fprintf(file, "     \"%s\": {", name);
-	if (applies && driver_not_visible(mode)) {
-		fputs("\"driver\": ", file);
-		json_string(file, driver_not_visible(mode));
+	if (vfs) {
+		fputs("\"vfs\": ", file);
+		json_string(file, vfs);
+	}
+	if (driver) {
+		fprintf(file, "%s\"driver\": ", vfs ? ", " : "");
+		json_string(file, driver);
 	}
 	fputs("},\n", file);
 }
@@ -97,14 +102,17 @@ static void write_driver(FILE *file, const char *name, bool applies, enum iotrac
 static void write_device(FILE *file, const struct trace *trace, const struct device *device,
 			 const struct iotrace_counters *counters)
 {
+	const char *driver = driver_not_visible(device->tracing);
+	bool no_driver = device->tracing == IOTRACE_BLOCK;
 	bool stopped = trace->stopped_mono_ns;
 
 	fputs("    {\"device\": ", file);
 	json_string(file, device->name);
 	fprintf(file, ", \"major\": %u, \"minor\": %u, \"tracing_mode\": \"%s\",\n", device_major(device->id),
 		device_minor(device->id), driver_mode_name(device->tracing));
-	write_driver(file, "layers_missing", device->tracing == IOTRACE_BLOCK, device->tracing);
-	write_driver(file, "layers_partial", device->tracing != IOTRACE_BLOCK, device->tracing);
+	write_layers(file, "layers_missing", trace->options.no_vfs ? "left out (--no-vfs)" : NULL,
+		     no_driver ? driver : NULL);
+	write_layers(file, "layers_partial", NULL, no_driver ? NULL : driver);
 	fprintf(file, "     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
 		(unsigned long long)counters->completions, (unsigned long long)(device->emitted - device->lost),
 		(unsigned long long)(counters->dropped + device->lost));

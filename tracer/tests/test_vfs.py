@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tracer.tests.tracing import tracing
+from tracer.tests.tracing import EMPTY, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -62,3 +62,16 @@ def test_nothing_is_said_of_it_when_not_asked(disk: str, tmp_path: Path) -> None
         assert trace.stop() == 0
     assert "vfs" not in trace.status()
     assert "sys_exit" not in trace.status()["probes"]
+
+
+@pytest.mark.parametrize(("engine", "origin"), [("psync", 1), ("libaio", 1), ("io_uring", 4)])
+def test_without_the_vfs_layer(disk: str, tmp_path: Path, engine: str, origin: int) -> None:
+    """No program sees the calls, so there is no entry; what kind they are is known all the same."""
+    with tracing(tmp_path / "io.bin", "--device", disk, "--no-vfs") as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=randread", "--direct=1", f"--ioengine={engine}", "--number_ios=500")
+        assert trace.stop() == 0
+    own = [record for record in trace.records() if record.comm == b"fio" and record.origin == origin]
+    assert len(own) + trace.device(disk)["excluded"]["completion_not_seen"] >= 500
+    assert all(record.vfs_ns == EMPTY and record.block_ns != EMPTY for record in own)
+    assert "--no-vfs" in trace.device(disk)["layers_missing"]["vfs"]
+    assert "sys_enter" not in trace.status()["program_misses"]
