@@ -77,6 +77,11 @@ class BpfObjects:
         """Time in these programs while statistics were on."""
         return sum(entry.get("run_time_ns", 0) for entry in _bpftool("prog") if entry["id"] in self.programs)
 
+    def run_times(self) -> dict[str, tuple[int, int]]:
+        """The same by program: nanoseconds, and how often it ran."""
+        found = [entry for entry in _bpftool("prog") if entry["id"] in self.programs]
+        return {str(entry["name"]): (entry.get("run_time_ns", 0), entry.get("run_cnt", 0)) for entry in found}
+
     def kernel_bytes(self) -> int:
         """Memory of these maps and programs in the kernel."""
         programs = sum(entry.get("bytes_memlock", 0) for entry in _bpftool("prog") if entry["id"] in self.programs)

@@ -78,7 +78,7 @@ def _window(load: Load, plan: Plan) -> Window:
 
 
 @contextmanager
-def _attached(tool: Tool, load: Load) -> Iterator[Attached]:
+def tool_attached(tool: Tool, load: Load) -> Iterator[Attached]:
     folder = Path(tempfile.mkdtemp(dir=OUTPUT_ROOT, prefix="strata-bench-"))
     try:
         attached = Attached(tool, load.device, folder)
@@ -97,7 +97,7 @@ def _total(values: list[int | None]) -> int | None:
 
 def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
     """In a window of its own, because the statistics cost time themselves. The probes see the requests of all disks."""
-    with bpf_statistics(), _attached(tool, load) as attached:
+    with bpf_statistics(), tool_attached(tool, load) as attached:
         if not attached.objects.programs:
             return None
         time.sleep(plan.settle_s)
@@ -110,7 +110,7 @@ def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
 def _block(tool: Tool, load: Load, plan: Plan, result: ToolResult) -> Attached:
     """Adds one window without, two with, one without."""
     before = _window(load, plan)
-    with _attached(tool, load) as attached:
+    with tool_attached(tool, load) as attached:
         with_it = [_window(load, plan), _window(load, plan)]
         result.resident_bytes = max(result.resident_bytes or 0, resident_bytes(attached.pid))
         result.kernel_bytes = attached.objects.kernel_bytes() or None
