@@ -18,6 +18,7 @@
 #define SHORT_POLL_NS 1000000LL /* while a log is more than a quarter full */
 #define STATUS_EVERY_NS 1000000000LL
 #define SETTLE_TRIES 400
+#define SETTLED_READINGS 3
 #define LONGEST_PAUSE_NS 50000LL
 #define HANG_NS 2000000000LL
 
@@ -60,28 +61,58 @@ static void spin_until(long long mono_ns)
 		;
 }
 
+/* A reading of what the kernel has counted for a disk, and of our own count at that instant (switched off: `idle`). */
+struct reading {
+	struct diskstats stats;
+	__u64 idle;
+};
+
+/* How much the kernel is ahead; it wraps, only differences of it count. */
+static __u64 lead(const struct reading *reading)
+{
+	const struct diskstats *stats = &reading->stats;
+
+	return stats->reads + stats->writes + stats->discards + stats->flushes - reading->idle;
+}
+
 /*
- * Reads what the kernel has counted for a disk, at an instant at which our own count is known. The kernel
- * counts a request a few microseconds after the tracepoint at which we count it. So: our count, a pause for
- * requests between the two, the kernel's count, our count again; when ours did not move, both belong
- * together. Under load the pause gets shorter with each try. Returns our count (switched off: `idle`).
+ * The kernel counts a request a few microseconds after the tracepoint at which we count it. So: our count, a
+ * pause for requests between the two, the kernel's count, our count again. False: ours has moved.
+ */
+static bool read_once(struct probe *probe, const struct device *device, long long pause_ns, struct reading *reading)
+{
+	struct iotrace_counters before, after;
+	bool ok;
+
+	probe_counters(probe, device->id, &before);
+	spin_until(clock_now(CLOCK_MONOTONIC) + pause_ns);
+	ok = diskstats_read(device, &reading->stats);
+	probe_counters(probe, device->id, &after);
+	reading->idle = after.idle;
+	return ok && before.idle == after.idle;
+}
+
+/*
+ * Under load the pause gets shorter with each try. A virtual CPU may be taken away for milliseconds between the
+ * tracepoint and the kernel's count, which then lags; so of several readings the one that lags least.
  */
 static __u64 read_settled(struct probe *probe, const struct device *device, struct diskstats *stats, bool *settled)
 {
-	struct iotrace_counters first, second;
+	struct reading reading, best = {0};
+	int found = 0;
 
-	for (int i = 0; i < SETTLE_TRIES; i++) {
-		long long pause = LONGEST_PAUSE_NS * (SETTLE_TRIES - i) / SETTLE_TRIES;
+	for (int i = 0; i < SETTLE_TRIES && found < SETTLED_READINGS; i++) {
+		long long pause_ns = LONGEST_PAUSE_NS * (SETTLE_TRIES - i) / SETTLE_TRIES;
+		bool whole = read_once(probe, device, pause_ns, &reading);
 
-		probe_counters(probe, device->id, &first);
-		spin_until(clock_now(CLOCK_MONOTONIC) + pause);
-		*settled = diskstats_read(device, stats);
-		probe_counters(probe, device->id, &second);
-		*settled = *settled && first.idle == second.idle;
-		if (*settled)
-			break;
+		if (whole && (!found++ || (__s64)(lead(&reading) - lead(&best)) > 0))
+			best = reading;
 	}
-	return second.idle;
+	*settled = found > 0;
+	if (!found)
+		best = reading;
+	*stats = best.stats;
+	return best.idle;
 }
 
 static __u64 idle_count(struct probe *probe, __u32 device)

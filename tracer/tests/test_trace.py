@@ -173,14 +173,17 @@ def test_a_consumer_that_stands_still_loses_records_but_not_the_count(disk: str,
 def test_counts_agree_when_switched_under_load(disk: str, tmp_path: Path) -> None:
     load = subprocess.Popen(
         f"exec fio --name=load --filename=/dev/{disk} --rw=randrw --bs=4k --direct=1 --ioengine=libaio"
-        " --iodepth=8 --time_based --runtime=20 --output=/dev/null",
+        " --iodepth=8 --time_based --runtime=120 --output=/dev/null",
         shell=True,
     )
     try:
         time.sleep(0.5)
         for i in range(5):
             with tracing(tmp_path / f"{i}.bin", "--device", disk) as trace:
-                time.sleep(0.3)
+                begin = diskstats(disk).requests
+                while diskstats(disk).requests < begin + 1000:
+                    assert load.poll() is None
+                    time.sleep(0.01)
                 assert trace.stop() == 0
             assert trace.device(disk)["completions"] > 100
             assert_closed(trace, disk)
