@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tracer.bench import ratio, report
+from tracer.bench import ratio, report, versions
 from tracer.bench.counters import BPF_STATS, BpfObjects
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
@@ -41,6 +41,17 @@ def test_an_interval_holds_the_true_ratio_in_95_of_100_measurements() -> None:
 
 def test_one_block_has_no_interval() -> None:
     assert ratio.of_blocks([(90.0, 100.0)]) == ratio.Ratio(math.exp(math.log(0.9)), None, None, 1)
+
+
+def test_two_builds_are_compared_program_by_program() -> None:
+    def costs(**values: float) -> versions.Costs:
+        return versions.Costs(values)
+
+    pairs = [(costs(a=50, only_here=7), costs(a=100)), (costs(a=60), costs(a=120)), (costs(a=30), costs(a=60))]
+    lines = versions.table(pairs).splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert rows == [["a", "50", "100", "0.500", "0.500 to 0.500"], ["only_here", "7", "", "", ""]]
+    assert costs(a=50, b=1).mean(costs(a=100, c=2)) == costs(a=75, b=1, c=2)
 
 
 def _evict_fio() -> None:

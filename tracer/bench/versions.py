@@ -36,7 +36,9 @@ class Costs:
     values: dict[str, float]
 
     def mean(self, other: Costs) -> Costs:
-        return Costs({name: (value + other.values.get(name, value)) / 2 for name, value in self.values.items()})
+        """Of what only one of the two has, that."""
+        both = (other.values | self.values, self.values | other.values)
+        return Costs({name: (both[0][name] + both[1][name]) / 2 for name in both[0]})
 
 
 def _other(binary: Path, arguments: tuple[str, ...]) -> Tool:
