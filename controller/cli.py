@@ -153,7 +153,8 @@ def _make_plans(experiment: Experiment, inventory: Inventory) -> list[Plan]:
 
 
 def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
-    database = make_database(experiment.database.name, inventory, experiment.database.settings)
+    spec = experiment.database
+    database = make_database(inventory, spec.settings, _state_dir(inventory), spec.name)
     unused = {node.name for node in inventory.database_nodes} - {node.name for node in database.servers}
     used = [node for node in inventory.nodes if node.name not in unused]
     nodes = [PlannedNode(name=node.name, address=node.address, roles=node.roles) for node in used]
@@ -166,8 +167,9 @@ def _deploy(options: argparse.Namespace) -> int:
     inventory = load_inventory(Path(options.inventory))
     progress = Progress()
     settings = experiment.database.settings
-    outcome = deploy.deploy(inventory, settings, state_dir=_state_dir(inventory), progress=progress.line)
-    database = make_database(experiment.database.name, inventory, settings)
+    state_dir = _state_dir(inventory)
+    database = make_database(inventory, settings, state_dir, experiment.database.name)
+    outcome = deploy.deploy(inventory, settings, state_dir=state_dir, progress=progress.line, database=database)
     print(
         f"{database.name} {database.version} serves on {', '.join(database.live_servers())}; changed={outcome.changed}"
     )
@@ -179,7 +181,7 @@ def _scale(options: argparse.Namespace) -> int:
     state_dir = _state_dir(inventory)
     settings = deploy.deployed_settings(state_dir) | {"regionservers": options.servers}
     outcome = deploy.scale(inventory, settings, state_dir=state_dir, progress=Progress().line)
-    servers = make_database("hbase", inventory, settings).live_servers()
+    servers = make_database(inventory, settings, state_dir).live_servers()
     print(f"{len(servers)} servers: {', '.join(servers)}; changed={outcome.changed}")
     return 0
 

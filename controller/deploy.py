@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from controller.databases import make_database
 from controller.databases.base import Database
-from controller.databases.hbase import HBase
-from controller.databases.hbase_settings import role_variables
-from controller.errors import ConfigError, DeployError
+from controller.errors import DeployError
 from controller.inventory import Inventory, load_inventory
 from controller.pki import ensure_pki
 from controller.playbook import Progress, run_playbook
@@ -49,25 +48,26 @@ def ensure_deployed(
     inventory: Inventory, settings: Mapping[str, Any], *, state_dir: Path, progress: Progress, database: Database
 ) -> None:
     """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone."""
-    variables = role_variables(settings)
-    wanted = _deployment(inventory, variables)
-    if _is_complete(read_deployment(state_dir), wanted, variables) and _serves(inventory, wanted, database):
+    wanted = _deployment(inventory, database)
+    if _is_complete(inventory, state_dir, wanted, database) and _serves(inventory, wanted, database):
         progress("deploy: nothing to do, the cluster serves")
         return
     deploy(inventory, settings, state_dir=state_dir, progress=progress, database=database)
 
 
-def _is_complete(found: dict[str, Any] | None, wanted: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+def _is_complete(inventory: Inventory, state_dir: Path, wanted: Mapping[str, Any], database: Database) -> bool:
     """Whether a deployment of this shape and with these variables has come to its end: only then it has settings."""
-    if found is None or "settings" not in found:
+    found = read_deployment(state_dir)
+    if found is None or "settings" not in found or found != {**wanted, "settings": found["settings"]}:
         return False
-    return found == {**wanted, "settings": found["settings"]} and role_variables(found["settings"]) == variables
+    deployed = make_database(inventory, found["settings"], state_dir)
+    return deployed.role_variables() == database.role_variables()
 
 
 def _serves(inventory: Inventory, wanted: Mapping[str, Any], database: Database) -> bool:
     """Whether every data server is alive, as the database sees it, and every agent listens."""
     try:
-        if set(database.live_servers()) != set(wanted["regionservers"]):
+        if set(database.live_servers()) != set(wanted["servers"]):
             return False
         for node in inventory.nodes:
             if node.name in wanted["nodes"] and {"database", "client"} & set(node.roles):
@@ -90,14 +90,13 @@ def deploy(
     ConfigError for settings that do not fit, DeployError for everything that fails on the way.
     """
     begin = time.monotonic()
-    variables = role_variables(settings)
-    wanted = _deployment(inventory, variables)
+    known = database or make_database(inventory, settings, state_dir)
+    wanted = _deployment(inventory, known)
     with _locked(state_dir), _storage_errors(state_dir):
         _require_same_shape(state_dir, wanted)
         _note(state_dir, wanted)
         ensure_pki(state_dir / "pki", {node.name: node.address for node in inventory.nodes})
-        extra = _controller_variables(state_dir) | variables
-        known = database or HBase(inventory, settings)
+        extra = _controller_variables(state_dir) | dict(known.role_variables())
         before = known.server_ids()
         run = partial(run_playbook, "site", inventory, extra, verb="deploy", state_dir=state_dir)
         changes = run(progress=progress, limit=wanted["nodes"])
@@ -127,19 +126,20 @@ def scale(
     was cut short is completed by another one.
     """
     begin = time.monotonic()
-    variables = role_variables(settings)
-    wanted = _deployment(inventory, variables)
+    known = database or make_database(inventory, settings, state_dir)
+    wanted = _deployment(inventory, known)
     with _locked(state_dir), _storage_errors(state_dir):
         found = read_deployment(state_dir)
-        if found is None or found["inventory"] != wanted["inventory"] or found["storage"] != wanted["storage"]:
+        if found is None or found["inventory"] != wanted["inventory"] or found["shape"] != wanted["shape"]:
             raise DeployError(f"no such cluster is deployed in {state_dir}", hint="deploy first: strata deploy")
-        both = {key: list(dict.fromkeys([*found[key], *wanted[key]])) for key in ("regionservers", "nodes")}
+        both = {key: list(dict.fromkeys([*found[key], *wanted[key]])) for key in ("servers", "nodes")}
         _note(state_dir, wanted | both)
-        extra = _controller_variables(state_dir) | variables | {"scale_regionservers": len(wanted["regionservers"])}
+        extra = _controller_variables(state_dir) | dict(known.role_variables())
+        extra["scale_regionservers"] = len(wanted["servers"])
         changes = run_playbook(
             "scale", inventory, extra, verb="scale", state_dir=state_dir, progress=progress, limit=both["nodes"]
         )
-        (database or HBase(inventory, settings)).wait_ready(READY_S)
+        known.wait_ready(READY_S)
         _note(state_dir, {**wanted, "settings": dict(settings)})
     return DeployOutcome(len(changes), time.monotonic() - begin, tuple(wanted["nodes"]))
 
@@ -176,37 +176,26 @@ def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress, logs_t
 
 
 def read_deployment(state_dir: Path) -> dict[str, Any] | None:
-    """What was deployed last with this state folder (``nodes``, ``regionservers``, ``storage``), or None."""
+    """What was deployed last with this state folder (``nodes``, ``servers``, ``shape``), or None."""
     try:
         found: dict[str, Any] = json.loads((state_dir / DEPLOYMENT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found
+    # A note of an older version says nothing to this one.
+    return found if {"inventory", "shape", "servers", "nodes"} <= found.keys() else None
 
 
 def _note(state_dir: Path, deployment: Mapping[str, Any]) -> None:
     (state_dir / DEPLOYMENT).write_text(json.dumps(deployment, indent=1) + "\n", encoding="utf-8")
 
 
-def _deployment(inventory: Inventory, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The shape of the cluster: what cannot be changed without losing data."""
-    available = inventory.database_nodes
-    count = variables.get("hbase_regionserver_count", len(available))
-    if count > len(available):
-        raise ConfigError(f"{count} region servers are asked for, the inventory has {len(available)}")
-    servers = [node.name for node in available[:count]]
-    storage = variables.get("hbase_storage", inventory.master.variables.get("hbase_storage", "hdfs"))
-    replication = variables.get("hdfs_replication", inventory.master.variables.get("hdfs_replication", 3))
-    if not str(replication).isdecimal():
-        raise ConfigError(f"inventory {inventory.path}: hdfs_replication is {replication!r}, not a whole number")
-    if storage == "hdfs" and int(replication) > count:
-        raise ConfigError(
-            f"{replication} copies of each block need as many DataNodes, {count} are deployed",
-            hint=f"--set hdfs.replication={count}",
-        )
-    unused = {node.name for node in available[count:]}
+def _deployment(inventory: Inventory, database: Database) -> dict[str, Any]:
+    """What is deployed, and its shape: what cannot be changed without losing data."""
+    shape = dict(database.shape())
+    servers = [node.name for node in database.servers]
+    unused = {node.name for node in inventory.database_nodes} - set(servers)
     nodes = [node.name for node in inventory.nodes if node.name not in unused]
-    return {"inventory": str(inventory.path), "storage": storage, "regionservers": servers, "nodes": nodes}
+    return {"inventory": str(inventory.path), "shape": shape, "servers": servers, "nodes": nodes}
 
 
 def _require_same_shape(state_dir: Path, wanted: Mapping[str, Any]) -> None:
@@ -216,10 +205,10 @@ def _require_same_shape(state_dir: Path, wanted: Mapping[str, Any]) -> None:
         return
     if found["inventory"] != wanted["inventory"]:
         problem = f"another inventory ({found['inventory']})"
-    elif found["storage"] != wanted["storage"]:
-        problem = f"storage {found['storage']}"
-    elif not set(found["regionservers"]) <= set(wanted["regionservers"]):
-        problem = f"more region servers ({', '.join(found['regionservers'])})"
+    elif found["shape"] != wanted["shape"]:
+        problem = ", ".join(f"{key} {value}" for key, value in found["shape"].items())
+    elif not set(found["servers"]) <= set(wanted["servers"]):
+        problem = f"more data servers ({', '.join(found['servers'])})"
     else:
         return
     raise DeployError(f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy")

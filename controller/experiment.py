@@ -31,7 +31,7 @@ class _Strict(BaseModel):
 class DatabaseSpec(_Strict):
     """The database under test and how it is deployed."""
 
-    name: Literal["hbase"]
+    name: Literal["hbase", "arangodb"]
     settings: dict[str, Any] = {}
 
 
@@ -131,6 +131,8 @@ def validate_experiment(raw: dict[str, Any], where: str) -> Experiment:
         raise ConfigError(f"{where}: workloads: the name {sorted(twice)[0]!r} is used twice")
     if experiment.scaling and len(set(experiment.scaling.servers)) < len(experiment.scaling.servers):
         raise ConfigError(f"{where}: scaling.servers: a number is there twice")
+    if experiment.scaling and experiment.database.name != "hbase":
+        raise ConfigError(f"{where}: scaling: only clusters of hbase can be scaled")
     if experiment.scaling and SERVERS_SETTING in experiment.database.settings:
         raise ConfigError(f"{where}: both scaling.servers and the setting {SERVERS_SETTING} say how many servers")
     return experiment

@@ -14,13 +14,17 @@ from typing import Any, Literal
 
 from controller.errors import ConfigError
 
-MASTER_GROUP = "hbase_master"
-DATABASE_GROUP = "hbase_regionserver"
 CLIENT_GROUP = "clients"
 Role = Literal["master", "database", "client"]
-ROLES: dict[str, Role] = {MASTER_GROUP: "master", DATABASE_GROUP: "database", CLIENT_GROUP: "client"}
 DEFAULT_AGENT_PORT = 7420
-REQUIRED_GROUPS = (MASTER_GROUP, DATABASE_GROUP, CLIENT_GROUP)
+#: Database -> its groups and what their nodes do in a run. An inventory is of one database.
+GROUPS: dict[str, dict[str, Role]] = {
+    "hbase": {"hbase_master": "master", "hbase_regionserver": "database"},
+    "arangodb": {"arangodb": "database"},
+}
+ROLES: dict[str, Role] = {group: role for groups in GROUPS.values() for group, role in groups.items()} | {
+    CLIENT_GROUP: "client"
+}
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,18 @@ class Inventory:
         return self.path.stem
 
     @property
+    def database(self) -> str:
+        """Whose groups it has: a key of ``GROUPS``."""
+        return _database({group for node in self.nodes for group in node.groups}, self.path)
+
+    @property
     def master(self) -> Node:
-        """The node of ZooKeeper, NameNode and HBase master."""
-        return self.in_group(MASTER_GROUP)[0]
+        """HBase's node of ZooKeeper, NameNode and master."""
+        return next(node for node in self.nodes if "master" in node.roles)
 
     @property
     def database_nodes(self) -> tuple[Node, ...]:
-        return self.in_group(DATABASE_GROUP)
+        return tuple(node for node in self.nodes if "database" in node.roles)
 
     @property
     def clients(self) -> tuple[Node, ...]:
@@ -97,17 +106,28 @@ def load_inventory(path: Path | str) -> Inventory:
     listing = _ask_ansible(source)
     groups = {name: _members(listing, name) for name in listing if name != "_meta"}
     variables = listing.get("_meta", {}).get("hostvars", {})
-    names = list(dict.fromkeys(name for group in (*REQUIRED_GROUPS, "all") for name in groups.get(group, ())))
-    for group in REQUIRED_GROUPS:
+    database = _database({name for name, members in groups.items() if members}, given)
+    required = (*GROUPS[database], CLIENT_GROUP)
+    names = list(dict.fromkeys(name for group in (*required, "all") for name in groups.get(group, ())))
+    for group in required:
         if not groups.get(group):
-            raise ConfigError(f"inventory {given}: group {group} is missing or empty", hint=_groups_hint())
+            raise ConfigError(f"inventory {given}: group {group} is missing or empty", hint=_groups_hint(database))
     nodes = tuple(_node(name, groups, variables.get(name, {}), given) for name in names)
     _require_distinct_addresses(nodes, given)
     return Inventory(given.resolve(), nodes)
 
 
-def _groups_hint() -> str:
-    return f"it needs the groups {', '.join(REQUIRED_GROUPS)}; see inventories/local/hosts.yml"
+def _database(groups: set[str], given: Path) -> str:
+    """The database whose groups are there; HBase when none is, so that the error names what is missing."""
+    found = [name for name, needed in GROUPS.items() if groups & needed.keys()]
+    if len(found) > 1:
+        raise ConfigError(f"inventory {given}: it has groups of {' and '.join(found)}", hint="an inventory for each")
+    return found[0] if found else "hbase"
+
+
+def _groups_hint(database: str) -> str:
+    example = {"hbase": "local", "arangodb": "example-arangodb-3"}[database]
+    return f"it needs the groups {', '.join((*GROUPS[database], CLIENT_GROUP))}; see inventories/{example}/hosts.yml"
 
 
 def _ask_ansible(source: Path) -> dict[str, Any]:

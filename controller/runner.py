@@ -64,7 +64,7 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
     store = _create(request)
     announce(store.path)
     was_deployed = deploy.read_deployment(request.state_dir) is not None
-    database = make_database(request.plan.database.name, request.inventory, request.plan.database.settings)
+    database = make_database(request.inventory, request.plan.database.settings, request.state_dir)
     error: StrataError | None = None
     facts: dict[str, Any] = {}
     try:
@@ -107,7 +107,7 @@ def _create(request: RunRequest) -> RunStore:
 def recover(request: RunRequest, folder: Path, why: str, progress: Progress) -> Verdict:
     """Ends a run whose controller was killed: fetches what the agents still have, cleans up, judges."""
     store = RunStore.open(folder)
-    database = make_database(request.plan.database.name, request.inventory, request.plan.database.settings)
+    database = make_database(request.inventory, request.plan.database.settings, request.state_dir)
     progress.line(f"{why}; collecting what there is")
     facts = asyncio.run(_collect_after(request, database, store, progress))
     down = not request.keep

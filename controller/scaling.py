@@ -125,10 +125,10 @@ def _step(series: Series, servers: int, progress: Progress, announce: Callable[[
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     request = series.request(servers)
     found = deploy.read_deployment(series.state_dir)
-    if found is not None and len(found["regionservers"]) != servers:
-        progress.line(f"servers={servers}: scaling from {len(found['regionservers'])}")
+    if found is not None and len(found["servers"]) != servers:
+        progress.line(f"servers={servers}: scaling from {len(found['servers'])}")
         settings = request.plan.database.settings
-        database = make_database(request.plan.database.name, series.inventory, settings)
+        database = make_database(series.inventory, settings, series.state_dir)
         deploy.scale(series.inventory, settings, state_dir=series.state_dir, progress=progress.line, database=database)
     verdict = run(request, progress, announce)
     progress.end()

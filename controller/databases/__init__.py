@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from controller.databases.arangodb import ArangoDB
 from controller.databases.base import Database
 from controller.databases.hbase import HBase
+from controller.errors import ConfigError
 from controller.inventory import Inventory
 
-_DATABASES = {"hbase": HBase}
 
-
-def make_database(name: str, inventory: Inventory, settings: Mapping[str, Any]) -> Database:
-    """The database of that name (one of those that an experiment can name). Raises ConfigError for bad settings."""
-    return _DATABASES[name](inventory, settings)
+def make_database(inventory: Inventory, settings: Mapping[str, Any], state_dir: Path, name: str = "") -> Database:
+    """The database of an inventory, which is that of the experiment (``name``). ``state_dir``: what its deployment
+    has left for clients. Raises ConfigError for bad settings and for an inventory of another database."""
+    if name and name != inventory.database:
+        raise ConfigError(
+            f"the experiment is for {name}, the inventory {inventory.path} for {inventory.database}",
+            hint="give another one with -i",
+        )
+    if inventory.database == "arangodb":
+        return ArangoDB(inventory, settings, state_dir)
+    return HBase(inventory, settings)

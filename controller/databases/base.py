@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from controller.inventory import Node
 
@@ -28,8 +28,14 @@ class Database(Protocol):
     def servers(self) -> tuple[Node, ...]:
         """The nodes whose data servers are, or are to be, deployed."""
 
+    def role_variables(self) -> Mapping[str, Any]:
+        """The deployment settings as variables of our Ansible roles."""
+
+    def shape(self) -> Mapping[str, str]:
+        """What cannot be changed without losing data. ConfigError for a cluster that cannot be."""
+
     def settings(self) -> dict[str, str]:
-        """The properties that a client needs to find the database (``-p KEY=VALUE``)."""
+        """The properties that a client needs to find the database, secrets among them: never to be written down."""
 
     def table_properties(self) -> dict[str, str]:
         """The properties that make a table, with its pre-split points."""

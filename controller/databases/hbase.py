@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from kazoo.client import KazooClient
@@ -23,11 +21,11 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.databases.hbase_regions import split_points
-from controller.databases.hbase_settings import role_variables
+from controller.databases.hbase_settings import SETTINGS
+from controller.databases.probe import probe
 from controller.errors import ConfigError, DeployError
-from controller.inventory import DATABASE_GROUP, Inventory, Node
+from controller.inventory import Inventory, Node
 
-ADMIN_PROGRAM = Path(__file__).resolve().parents[2] / "ycsb-fork" / "bin" / "ycsb-admin"
 DEFAULT_VERSION = "2.6.4-hadoop3"
 ZNODE_SERVERS = "/hbase/rs"
 ZNODE_MASTER = "/hbase/master"
@@ -56,12 +54,12 @@ class HBase:
     binding = "hbase2"
     server_task = "Start the region server"
 
-    def __init__(self, inventory: Inventory, settings: Mapping[str, Any], *, admin: Path = ADMIN_PROGRAM) -> None:
-        self._variables = role_variables(settings)
+    def __init__(self, inventory: Inventory, settings: Mapping[str, Any]) -> None:
+        self._variables = SETTINGS.role_variables(settings)
+        self._inventory = inventory
         self._master = inventory.master
-        count = self._variables.get("hbase_regionserver_count", len(inventory.database_nodes))
-        self.servers: tuple[Node, ...] = inventory.in_group(DATABASE_GROUP)[:count]
-        self._admin = admin
+        self._count: int = self._variables.get("hbase_regionserver_count", len(inventory.database_nodes))
+        self.servers: tuple[Node, ...] = inventory.database_nodes[: self._count]
 
     def _value(self, name: str, default: Any) -> Any:
         """A role variable: of the settings, else of the inventory, else the role's default."""
@@ -84,6 +82,27 @@ class HBase:
     @property
     def on_hdfs(self) -> bool:
         return bool(self._value("hbase_storage", "hdfs") == "hdfs")
+
+    def role_variables(self) -> dict[str, Any]:
+        """As the constructor has read them."""
+        return self._variables
+
+    def shape(self) -> dict[str, str]:
+        """Enough servers for what is asked for; the storage cannot be changed."""
+        available = len(self._inventory.database_nodes)
+        if self._count > available:
+            raise ConfigError(f"{self._count} region servers are asked for, the inventory has {available}")
+        replication = self._value("hdfs_replication", 3)
+        if not str(replication).isdecimal():
+            raise ConfigError(
+                f"inventory {self._inventory.path}: hdfs_replication is {replication!r}, not a whole number"
+            )
+        if self.on_hdfs and int(replication) > self._count:
+            raise ConfigError(
+                f"{replication} copies of each block need as many DataNodes, {self._count} are deployed",
+                hint=f"--set hdfs.replication={self._count}",
+            )
+        return {"storage": str(self._value("hbase_storage", "hdfs"))}
 
     def settings(self) -> dict[str, str]:
         """Properties for the client."""
@@ -177,7 +196,7 @@ class HBase:
                         hint="read the logs of the nodes, then deploy again",
                     )
                 time.sleep(POLL_S)
-        self._probe(max(deadline - time.monotonic(), 30.0))
+        probe(self, max(deadline - time.monotonic(), 30.0), node=self._master.name)
 
     def _missing(self, zookeeper: KazooClient, dead: Collection[str]) -> str:
         """What is not there yet; empty when all is."""
@@ -197,22 +216,6 @@ class HBase:
         if not zookeeper.exists(ZNODE_MASTER):
             return "active master"
         return "" if zookeeper.exists(ZNODE_META) else "meta table"
-
-    def _probe(self, timeout_s: float) -> None:
-        """Writes, reads and deletes one row by the client's own admin program."""
-        properties = [part for key, value in self.settings().items() for part in ("-p", f"{key}={value}")]
-        command = [str(self._admin), self.binding, "probe", *properties]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
-        except OSError as error:
-            what = f"the client cannot be started ({self._admin}: {error.strerror})"
-            raise DeployError(what, hint="build it first: make setup") from error
-        except subprocess.TimeoutExpired as error:
-            what = f"HBase answers no put and get within {timeout_s:.0f} s"
-            raise DeployError(what, node=self._master.name) from error
-        if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
-            raise DeployError(f"HBase refuses a put and get: {said}", node=self._master.name)
 
     @contextlib.contextmanager
     def watch_servers(self, lost: Callable[[str], None]) -> Iterator[None]:

@@ -80,8 +80,8 @@ def test_two_at_once_are_refused(inventory: Inventory, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"storage": "local"}, "storage local"),
-        ({"regionservers": ["node1", "node2", "node3", "node4"]}, "more region servers"),
+        ({"shape": {"storage": "local"}}, "storage local"),
+        ({"servers": ["node1", "node2", "node3", "node4"]}, "more data servers"),
         ({"inventory": "/elsewhere"}, "another inventory"),
     ],
 )
@@ -92,8 +92,8 @@ def test_another_shape_must_be_taken_down_first(
     state.mkdir()
     found = {
         "inventory": str(inventory.path),
-        "storage": "hdfs",
-        "regionservers": ["node1", "node2", "node3"],
+        "shape": {"storage": "hdfs"},
+        "servers": ["node1", "node2", "node3"],
         "nodes": [],
     } | change
     (state / "deployment.json").write_text(json.dumps(found), encoding="utf-8")

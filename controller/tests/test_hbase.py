@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from controller.databases.base import Database
 from controller.databases.hbase import HBase
-from controller.databases.hbase_settings import SETTINGS, role_variables
+from controller.databases.hbase_settings import SETTINGS
+from controller.databases.probe import probe
 from controller.errors import ConfigError, DeployError
 from controller.inventory import Inventory, load_inventory
 
@@ -26,7 +27,7 @@ def inventory() -> Inventory:
 
 
 def test_settings_become_role_variables() -> None:
-    assert role_variables(
+    assert SETTINGS.role_variables(
         {
             "hbase.storage": "local",
             "regionservers": "2",
@@ -60,21 +61,21 @@ def test_settings_become_role_variables() -> None:
 )
 def test_bad_settings(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        role_variables(settings)
+        SETTINGS.role_variables(settings)
     assert expected in str(caught.value)
 
 
 anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers())
 
 
-@given(st.dictionaries(st.sampled_from(sorted(SETTINGS)) | st.text(), anything))
+@given(st.dictionaries(st.sampled_from(sorted(SETTINGS.known)) | st.text(), anything))
 def test_any_setting_is_read_or_refused(settings: dict[str, Any]) -> None:
     try:
-        variables = role_variables(settings)
+        variables = SETTINGS.role_variables(settings)
     except ConfigError as error:
         assert error.exit_code == 2
     else:
-        assert set(variables) <= {setting.variable for setting in SETTINGS.values()} | {
+        assert set(variables) <= {setting.variable for setting in SETTINGS.known.values()} | {
             "hbase_settings",
             "hdfs_settings",
         }
@@ -132,15 +133,14 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
 def test_the_probe_gets_what_a_client_needs(
     inventory: Inventory, program: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    HBase(inventory, {}, admin=program(f'echo "$@" > {tmp_path}/arguments'))._probe(10)
-    assert (tmp_path / "arguments").read_text(encoding="utf-8").split() == [
-        "hbase2",
-        "probe",
-        "-p",
+    script = 'echo "$1 $2 $3" > arguments; cat "$4" > properties; stat -c %a $(dirname "$4") > mode'
+    probe(HBase(inventory, {}), 10, admin=program(f"cd {tmp_path}; {script}"))
+    assert (tmp_path / "arguments").read_text(encoding="utf-8").split() == ["hbase2", "probe", "-P"]
+    assert (tmp_path / "properties").read_text(encoding="utf-8").split() == [
         "hbase.zookeeper.quorum=127.0.0.10",
-        "-p",
         "hbase.zookeeper.property.clientPort=2181",
     ]
+    assert (tmp_path / "mode").read_text() == "700\n", "there may be a secret in it"
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_a_failed_probe_is_a_deploy_error(
     inventory: Inventory, program: Callable[[str], Path], script: str, expected: str
 ) -> None:
     with pytest.raises(DeployError, match=expected):
-        HBase(inventory, {}, admin=program(script))._probe(0.5)
+        probe(HBase(inventory, {}), 0.5, admin=program(script))
 
 
 def test_a_missing_client_says_what_to_build(inventory: Inventory) -> None:
     with pytest.raises(DeployError, match="make setup"):
-        HBase(inventory, {}, admin=Path("/no/such/ycsb-admin"))._probe(1)
+        probe(HBase(inventory, {}), 1, admin=Path("/no/such/ycsb-admin"))
 
 
 def test_a_number_of_the_inventory_that_is_none_is_named(inventory: Inventory) -> None:

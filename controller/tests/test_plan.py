@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from controller.databases import make_database
 from controller.errors import ConfigError
 from controller.experiment import validate_experiment
-from controller.inventory import CLIENT_GROUP, DATABASE_GROUP, MASTER_GROUP, Inventory, Node
+from controller.inventory import CLIENT_GROUP, Inventory, Node
 from controller.plan import Plan, PlannedNode, make_plan, share
 from controller.workloads import load_workload, operation_counts, parse_properties
 
 
 def inventory(clients: int, servers: int = 3) -> Inventory:
-    groups = [("master", MASTER_GROUP)]
-    groups += [(f"node{i}", DATABASE_GROUP) for i in range(servers)]
+    groups = [("master", "hbase_master")]
+    groups += [(f"node{i}", "hbase_regionserver") for i in range(servers)]
     groups += [(f"client{i}", CLIENT_GROUP) for i in range(clients)]
     nodes = tuple(Node(name, f"127.0.0.{i + 1}", frozenset({g}), {}) for i, (name, g) in enumerate(groups))
     return Inventory(Path("x"), nodes)
@@ -43,7 +43,9 @@ def plan(clients: int, properties: dict[str, Any], threads: int = 8, **members: 
     }
     where = inventory(clients)
     nodes = [PlannedNode(name=n.name, address=n.address, roles=n.roles) for n in where.nodes]
-    return make_plan(validate_experiment(raw, "test"), nodes, make_database("hbase", where, {}), {"w": {}})
+    return make_plan(
+        validate_experiment(raw, "test"), nodes, make_database(where, {}, Path("state"), "hbase"), {"w": {}}
+    )
 
 
 @given(clients=st.integers(1, 8), records=st.integers(8, 10**12), operations=st.integers(8, 10**12))

@@ -11,10 +11,12 @@ import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpServer;
 import io.vertx.core.http.HttpServerOptions;
 import io.vertx.core.http.HttpServerRequest;
+import io.vertx.core.net.KeyCertOptions;
 import io.vertx.core.net.PfxOptions;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -28,13 +30,16 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * A stand-in for the coordinators of an ArangoDB cluster: the documented HTTP API in HTTP/1.1 and HTTP/2 on loopback ports over one store in memory.
+ * A stand-in for the coordinators of an ArangoDB cluster: the documented HTTP API in HTTP/1.1 and HTTP/2 over one store in memory.
  *
  * <p>It is no ArangoDB: nothing is replicated or synced. Every call and its arguments are recorded, so that a test sees what was asked for, and every
  * coordinator can be made to refuse connections, to answer 503, to break off in the middle of answers, and to take its time.
@@ -53,12 +58,17 @@ final class ArangoStandIn implements AutoCloseable {
   private final StandInStore store = new StandInStore();
   private final List<Coordinator> coordinators = new ArrayList<>();
   private final Queue<Call> calls = new ConcurrentLinkedQueue<>();
-  private final String user;
-  private final String password;
-  private final String token;
+  private final Predicate<String> authorised;
+  private final Writes writes;
   private final AtomicInteger countdown = new AtomicInteger();
   private volatile CompletableFuture<Void> countedDown = new CompletableFuture<>();
   private volatile int latencyMs;
+
+  /** Where documents go that were written; called by one thread at a time. */
+  interface Writes {
+    /** @param factor copies that the document's collection wants */
+    void written(Call call, int factor);
+  }
 
   /** One listening port. */
   final class Coordinator {
@@ -71,10 +81,10 @@ final class ArangoStandIn implements AutoCloseable {
     private volatile Fault fault = Fault.NONE;
 
     /** @param keys null for no TLS */
-    Coordinator(int number, int port, PfxOptions keys) {
+    Coordinator(int number, InetSocketAddress address, KeyCertOptions keys) {
       this.number = number;
-      this.port = port;
-      options = new HttpServerOptions().setHost("127.0.0.1").setPort(port);
+      this.port = address.getPort();
+      options = new HttpServerOptions().setHost(address.getAddress().getHostAddress()).setPort(port);
       if (keys != null) {
         options.setSsl(true).setUseAlpn(true).setKeyCertOptions(keys);
       }
@@ -126,7 +136,7 @@ final class ArangoStandIn implements AutoCloseable {
       if (fault == Fault.UNAVAILABLE) {
         return refusal(503, 503, "service unavailable");
       }
-      if (!authorised(request.getHeader("authorization"))) {
+      if (!authorised.test(request.getHeader("authorization"))) {
         return refusal(401, 11, "not authorized to execute this request");
       }
       Matcher uri = URI.matcher(request.uri());
@@ -137,8 +147,15 @@ final class ArangoStandIn implements AutoCloseable {
       request.params().forEach(entry -> query.put(entry.getKey(), entry.getValue()));
       String database = uri.group("database") == null ? "_system" : uri.group("database");
       JsonNode json = parse(body);
-      calls.add(new Call(number, request.version().name(), request.method().name(), database, uri.group("path"), query, json));
-      return api.answer(request.method().name(), database, uri.group("path"), query, json);
+      Call call = new Call(number, request.version().name(), request.method().name(), database, uri.group("path"), query, json);
+      if (writes == null) {
+        calls.add(call);
+      }
+      StandInApi.Reply reply = api.answer(call.method(), database, call.path(), query, json);
+      if (writes != null && reply.status() < 300 && call.path().startsWith("/_api/document/") && !call.method().equals("GET")) {
+        writes.written(call, store.collection(database, call.path().split("/")[3]).properties().path("replicationFactor").asInt(1));
+      }
+      return reply;
     }
 
     private void send(HttpServerRequest request, StandInApi.Reply reply) {
@@ -156,33 +173,45 @@ final class ArangoStandIn implements AutoCloseable {
     }
   }
 
-  private ArangoStandIn(int count, String user, String password, String token, PfxOptions keys) {
-    this.user = user;
-    this.password = password;
-    this.token = token;
-    for (int i = 0; i < count; i++) {
-      coordinators.add(new Coordinator(i, freePort(), keys));
+  private ArangoStandIn(int count, Predicate<String> authorised, KeyCertOptions keys) {
+    this(IntStream.range(0, count).mapToObj(i -> new InetSocketAddress(InetAddress.getLoopbackAddress(), freePort())).toList(), authorised, keys,
+        Map.of("tcp://192.0.2.1:8530", () -> true, "tcp://192.0.2.2:8530", () -> false), null);
+  }
+
+  /**
+   * @param dbServers endpoints, and whether they live
+   * @param writes null: the calls are recorded instead
+   */
+  ArangoStandIn(List<InetSocketAddress> addresses, Predicate<String> authorised, KeyCertOptions keys, Map<String, BooleanSupplier> dbServers,
+      Writes writes) {
+    this.authorised = authorised;
+    this.writes = writes;
+    for (InetSocketAddress address : addresses) {
+      coordinators.add(new Coordinator(coordinators.size(), address, keys));
     }
-    List<String> endpoints = coordinators.stream().map(one -> (keys == null ? "tcp" : "ssl") + "://127.0.0.1:" + one.port()).toList();
+    List<String> endpoints = addresses.stream()
+        .map(one -> (keys == null ? "tcp" : "ssl") + "://" + one.getAddress().getHostAddress() + ":" + one.getPort()).toList();
     for (Coordinator coordinator : coordinators) {
-      coordinator.api = new StandInApi(store, endpoints);
+      coordinator.api = new StandInApi(store, endpoints, dbServers);
       coordinator.start();
     }
   }
 
   /** Coordinators without authentication. */
   static ArangoStandIn start(int coordinators) {
-    return new ArangoStandIn(coordinators, null, null, null, null);
+    return new ArangoStandIn(coordinators, header -> true, null);
   }
 
   /** One coordinator that wants user and password, or the token when that is not null. */
   static ArangoStandIn guarded(String user, String password, String token) {
-    return new ArangoStandIn(1, user, password, token, null);
+    String basic = Base64.getEncoder().encodeToString((user + ":" + password).getBytes(StandardCharsets.UTF_8));
+    String expected = token == null ? "basic " + basic : "bearer " + token;
+    return new ArangoStandIn(1, expected::equalsIgnoreCase, null);
   }
 
   /** One coordinator that speaks TLS with one of the keys in a PKCS #12 file. */
   static ArangoStandIn encrypted(Path keyStore, String alias, String keyStorePassword) {
-    return new ArangoStandIn(1, null, null, null, new PfxOptions().setPath(keyStore.toString()).setAlias(alias).setPassword(keyStorePassword));
+    return new ArangoStandIn(1, header -> true, new PfxOptions().setPath(keyStore.toString()).setAlias(alias).setPassword(keyStorePassword));
   }
 
   private static int freePort() {
@@ -191,14 +220,6 @@ final class ArangoStandIn implements AutoCloseable {
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-  }
-
-  private boolean authorised(String header) {
-    if (token != null) {
-      return ("bearer " + token).equalsIgnoreCase(header);
-    }
-    String basic = Base64.getEncoder().encodeToString((user + ":" + password).getBytes(StandardCharsets.UTF_8));
-    return user == null || ("Basic " + basic).equals(header);
   }
 
   private static JsonNode parse(Buffer body) {

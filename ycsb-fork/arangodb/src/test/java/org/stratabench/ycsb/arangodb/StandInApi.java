@@ -9,6 +9,8 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.stratabench.ycsb.arangodb.StandInStore.Collection;
 import org.stratabench.ycsb.arangodb.StandInStore.Refusal;
@@ -25,13 +27,18 @@ final class StandInApi {
 
   private final StandInStore store;
   private final List<String> endpoints;
+  private final Map<String, BooleanSupplier> dbServers;
   private final Map<String, Cursor> cursors = new HashMap<>();
   private long cursorId;
 
-  /** @param endpoints of all coordinators */
-  StandInApi(StandInStore store, List<String> endpoints) {
+  /**
+   * @param endpoints of all coordinators
+   * @param dbServers endpoints, and whether they live
+   */
+  StandInApi(StandInStore store, List<String> endpoints, Map<String, BooleanSupplier> dbServers) {
     this.store = store;
     this.endpoints = endpoints;
+    this.dbServers = new TreeMap<>(dbServers);
   }
 
   /**
@@ -71,8 +78,11 @@ final class StandInApi {
     for (int i = 0; i < endpoints.size(); i++) {
       health.set("CRDN-" + i, server("COORDINATOR", endpoints.get(i), "GOOD"));
     }
-    health.set("PRMR-1", server("DBServer", "tcp://192.0.2.1:8530", "GOOD"));
-    health.set("PRMR-2", server("DBServer", "tcp://192.0.2.2:8530", "FAILED"));
+    int number = 0;
+    for (Map.Entry<String, BooleanSupplier> one : dbServers.entrySet()) {
+      number++;
+      health.set("PRMR-" + number, server("DBServer", one.getKey(), one.getValue().getAsBoolean() ? "GOOD" : "FAILED"));
+    }
     return health;
   }
 
