@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 
 NETWORK = "127.0.66."
 NODES = ("node1", "node2", "node3")
-RECORDS, OPERATIONS = 301, 602
+RECORDS, OPERATIONS = 101, 202
 COPIES = 2
 
 
@@ -76,21 +76,21 @@ def test_every_operation_is_counted(finished: Path) -> None:
     }
 
 
-def test_both_clients_ask_every_coordinator_in_turn(finished: Path, strata: Strata) -> None:
-    """The multi-host list; and nobody who reads the results can ask the database."""
-    plan = (finished / "plan.json").read_text()
-    assert json.loads(plan)["database"]["binding"] == "arangodb"
+def test_nobody_who_reads_the_results_can_ask_the_database(finished: Path, strata: Strata) -> None:
     secret = (ROOT / ".strata" / strata.inventory.name / "arangodb.jwt").read_text().strip()
     for path in finished.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
             assert secret.encode() not in content, path
-            assert b"arangodb.jwt" not in content, path
+            assert b"eyJhbGciOi" not in content, path  # how every signed token begins
 
 
 def test_every_write_is_on_as_many_nodes_as_there_are_copies(finished: Path, strata: Strata) -> None:
     journals = [(strata.nodes / node / "disk/arangodb/journal").read_text().splitlines() for node in NODES]
-    inserted = [Counter(line for line in journal if line.startswith("POST ")) for journal in journals]
+    # Without the document of the probe after the deployment, which has no copies.
+    inserted = [
+        Counter(line for line in journal if line.startswith("POST ") and "_probe" not in line) for journal in journals
+    ]
     together = sum(inserted, Counter[str]())
     assert all(inserted), "every node has some"
     assert sum(together.values()) >= 3 * RECORDS * COPIES

@@ -23,6 +23,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
@@ -175,24 +176,25 @@ final class ArangoStandIn implements AutoCloseable {
 
   private ArangoStandIn(int count, Predicate<String> authorised, KeyCertOptions keys) {
     this(IntStream.range(0, count).mapToObj(i -> new InetSocketAddress(InetAddress.getLoopbackAddress(), freePort())).toList(), authorised, keys,
-        Map.of("tcp://192.0.2.1:8530", () -> true, "tcp://192.0.2.2:8530", () -> false), null);
+        null, Map.of("tcp://192.0.2.1:8530", () -> true, "tcp://192.0.2.2:8530", () -> false), null);
   }
 
   /**
+   * @param told the coordinators that it tells of, and whether they live; null: those on {@code addresses}
    * @param dbServers endpoints, and whether they live
    * @param writes null: the calls are recorded instead
    */
-  ArangoStandIn(List<InetSocketAddress> addresses, Predicate<String> authorised, KeyCertOptions keys, Map<String, BooleanSupplier> dbServers,
-      Writes writes) {
+  ArangoStandIn(List<InetSocketAddress> addresses, Predicate<String> authorised, KeyCertOptions keys, Map<String, BooleanSupplier> told,
+      Map<String, BooleanSupplier> dbServers, Writes writes) {
     this.authorised = authorised;
     this.writes = writes;
+    Map<String, BooleanSupplier> own = new LinkedHashMap<>();
     for (InetSocketAddress address : addresses) {
       coordinators.add(new Coordinator(coordinators.size(), address, keys));
+      own.put((keys == null ? "tcp" : "ssl") + "://" + address.getAddress().getHostAddress() + ":" + address.getPort(), () -> true);
     }
-    List<String> endpoints = addresses.stream()
-        .map(one -> (keys == null ? "tcp" : "ssl") + "://" + one.getAddress().getHostAddress() + ":" + one.getPort()).toList();
     for (Coordinator coordinator : coordinators) {
-      coordinator.api = new StandInApi(store, endpoints, dbServers);
+      coordinator.api = new StandInApi(store, told == null ? own : told, dbServers);
       coordinator.start();
     }
   }

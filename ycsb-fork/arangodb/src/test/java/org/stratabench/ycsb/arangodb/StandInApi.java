@@ -26,18 +26,18 @@ final class StandInApi {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
 
   private final StandInStore store;
-  private final List<String> endpoints;
+  private final Map<String, BooleanSupplier> coordinators;
   private final Map<String, BooleanSupplier> dbServers;
   private final Map<String, Cursor> cursors = new HashMap<>();
   private long cursorId;
 
   /**
-   * @param endpoints of all coordinators
-   * @param dbServers endpoints, and whether they live
+   * @param coordinators endpoints of all of them, and whether they live
+   * @param dbServers likewise
    */
-  StandInApi(StandInStore store, List<String> endpoints, Map<String, BooleanSupplier> dbServers) {
+  StandInApi(StandInStore store, Map<String, BooleanSupplier> coordinators, Map<String, BooleanSupplier> dbServers) {
     this.store = store;
-    this.endpoints = endpoints;
+    this.coordinators = coordinators;
     this.dbServers = new TreeMap<>(dbServers);
   }
 
@@ -75,15 +75,17 @@ final class StandInApi {
 
   private ObjectNode health() {
     ObjectNode health = JSON.objectNode();
-    for (int i = 0; i < endpoints.size(); i++) {
-      health.set("CRDN-" + i, server("COORDINATOR", endpoints.get(i), "GOOD"));
-    }
-    int number = 0;
-    for (Map.Entry<String, BooleanSupplier> one : dbServers.entrySet()) {
-      number++;
-      health.set("PRMR-" + number, server("DBServer", one.getKey(), one.getValue().getAsBoolean() ? "GOOD" : "FAILED"));
-    }
+    addServers(health, "CRDN-", "COORDINATOR", coordinators);
+    addServers(health, "PRMR-", "DBServer", dbServers);
     return health;
+  }
+
+  private static void addServers(ObjectNode health, String prefix, String role, Map<String, BooleanSupplier> servers) {
+    int number = 0;
+    for (Map.Entry<String, BooleanSupplier> one : servers.entrySet()) {
+      number++;
+      health.set(prefix + number, server(role, one.getKey(), one.getValue().getAsBoolean() ? "GOOD" : "FAILED"));
+    }
   }
 
   private static ObjectNode server(String role, String endpoint, String status) {
@@ -92,7 +94,7 @@ final class StandInApi {
 
   private ArrayNode endpointList() {
     ArrayNode list = JSON.arrayNode();
-    endpoints.forEach(endpoint -> list.addObject().put("endpoint", endpoint));
+    coordinators.keySet().forEach(endpoint -> list.addObject().put("endpoint", endpoint));
     return list;
   }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.arangodb;
 
-import io.vertx.core.net.KeyCertOptions;
+import io.vertx.core.Vertx;
+import io.vertx.core.net.NetClient;
+import io.vertx.core.net.NetServerOptions;
 import io.vertx.core.net.PemKeyCertOptions;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -27,8 +29,8 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * A stand-in for ArangoDB's starter, on several loopback addresses of one machine: takes the starter's options, listens on its port and on that of a
- * DB server. The first of the joined ones is the coordinators of all.
+ * A stand-in for ArangoDB's starter, on several loopback addresses of one machine: takes the starter's options, listens on its port and on those of a
+ * coordinator, with its own certificate, and of a DB server. The coordinators hand connections on to the first of the joined ones, which answers.
  *
  * <p>It is no ArangoDB: documents are answered from one memory; what is written is appended to the journals of so many DB servers as the collection
  * wants copies, and synced, so that each has I/O of its own. Nothing is ever read back from them.
@@ -36,6 +38,7 @@ import javax.crypto.spec.SecretKeySpec;
 public final class StandInStarter {
   private static final int COORDINATOR = 1;
   private static final int DB_SERVER = 2;
+  private static final int ANSWERS = 4;
   private static final int CONNECT_MS = 1000;
 
   private StandInStarter() { }
@@ -54,9 +57,11 @@ public final class StandInStarter {
       joined.add(new InetSocketAddress(one.substring(0, one.lastIndexOf(':')), Integer.parseInt(one.substring(one.lastIndexOf(':') + 1))));
     }
     new Thread(dbServer(address, port + DB_SERVER, Path.of(options.get("starter.data-dir"))), "db-server").start();
+    String keyFile = options.get("ssl.keyfile");
     if (joined.get(0).getAddress().getHostAddress().equals(address)) {
-      coordinators(joined, Files.readString(Path.of(options.get("auth.jwt-secret"))).strip(), options.get("ssl.keyfile"));
+      answers(joined, Files.readString(Path.of(options.get("auth.jwt-secret"))).strip(), keyFile == null ? "tcp" : "ssl");
     }
+    coordinator(address, port + COORDINATOR, at(joined.get(0), ANSWERS), keyFile);
     try (ServerSocket starter = listen(address, port)) {
       while (true) {
         starter.accept().close();
@@ -64,22 +69,40 @@ public final class StandInStarter {
     }
   }
 
-  private static void coordinators(List<InetSocketAddress> joined, String secret, String keyFile) {
-    String scheme = keyFile == null ? "tcp" : "ssl";
-    KeyCertOptions keys = keyFile == null ? null : new PemKeyCertOptions().addCertPath(keyFile).addKeyPath(keyFile);
-    Map<String, BooleanSupplier> dbServers = new LinkedHashMap<>();
-    List<InetSocketAddress> journals = new ArrayList<>();
-    List<InetSocketAddress> addresses = new ArrayList<>();
-    for (InetSocketAddress one : joined) {
-      InetSocketAddress journal = new InetSocketAddress(one.getAddress(), one.getPort() + DB_SERVER);
-      journals.add(journal);
-      dbServers.put(scheme + "://" + one.getAddress().getHostAddress() + ":" + journal.getPort(), () -> lives(journal));
-      addresses.add(new InetSocketAddress(one.getAddress(), one.getPort() + COORDINATOR));
+  /** Hands what it is sent on to the first node's stand-in, in either direction; with TLS HTTP/1.1 only, for it knows no ALPN. */
+  private static void coordinator(String address, int port, InetSocketAddress answers, String keyFile) {
+    NetServerOptions options = new NetServerOptions().setHost(address).setPort(port);
+    if (keyFile != null) {
+      options.setSsl(true).setKeyCertOptions(new PemKeyCertOptions().addCertPath(keyFile).addKeyPath(keyFile));
     }
-    Copies copies = new Copies(journals);
+    Vertx vertx = Vertx.vertx();
+    NetClient client = vertx.createNetClient();
+    vertx.createNetServer(options).connectHandler(near -> {
+      near.pause();
+      client.connect(answers.getPort(), answers.getAddress().getHostAddress()).onFailure(refused -> near.close()).onSuccess(far -> {
+        near.pipeTo(far);
+        far.pipeTo(near);
+      });
+    }).listen().toCompletionStage().toCompletableFuture().join();
+  }
+
+  private static void answers(List<InetSocketAddress> joined, String secret, String scheme) {
+    Map<String, BooleanSupplier> coordinators = new LinkedHashMap<>();
+    Map<String, BooleanSupplier> dbServers = new LinkedHashMap<>();
+    for (InetSocketAddress one : joined) {
+      coordinators.put(scheme + ":/" + at(one, COORDINATOR), () -> lives(at(one, COORDINATOR)));
+      dbServers.put(scheme + ":/" + at(one, DB_SERVER), () -> lives(at(one, DB_SERVER)));
+    }
+    Copies copies = new Copies(joined.stream().map(one -> at(one, DB_SERVER)).toList());
     // Never closed: it lasts as long as the process.
-    ArangoStandIn standIn = new ArangoStandIn(addresses, header -> isSigned(header, secret), keys, dbServers, copies);
-    System.out.println("stand-in for ArangoDB on " + standIn.coordinators().size() + " addresses");
+    ArangoStandIn standIn = new ArangoStandIn(List.of(at(joined.get(0), ANSWERS)), header -> isSigned(header, secret), null, coordinators, dbServers,
+        copies);
+    System.out.println("stand-in for ArangoDB for " + joined.size() + " nodes on port " + standIn.coordinator(0).port());
+  }
+
+  /** Prints as {@code /address:port}. */
+  private static InetSocketAddress at(InetSocketAddress starter, int offset) {
+    return new InetSocketAddress(starter.getAddress(), starter.getPort() + offset);
   }
 
   private static ServerSocket listen(String address, int port) throws IOException {
