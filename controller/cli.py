@@ -178,6 +178,8 @@ def _deploy(options: argparse.Namespace) -> int:
 
 def _scale(options: argparse.Namespace) -> int:
     inventory = load_inventory(Path(options.inventory))
+    if inventory.database != "hbase":
+        raise ConfigError(f"only clusters of hbase can be scaled, the inventory is for {inventory.database}")
     state_dir = _state_dir(inventory)
     settings = deploy.deployed_settings(state_dir) | {"regionservers": options.servers}
     outcome = deploy.scale(inventory, settings, state_dir=state_dir, progress=Progress().line)

@@ -98,16 +98,23 @@ class ArangoDB:
     def settings(self) -> dict[str, str]:
         """Properties for the client: every coordinator, and a token in place of a password."""
         client = self._inventory.clients[0]
+        # Where the agent's role has put the certificates of its node.
+        remote = Path(str(client.variables.get("strata_root"))) / "pki"
+        return self._properties(self._pki if client.is_local else remote)
+
+    @property
+    def _pki(self) -> Path:
+        """The certificates on the controller's machine."""
+        return self._state_dir / "pki"
+
+    def _properties(self, pki: Path) -> dict[str, str]:
         properties = {
             "arangodb.hosts": ",".join(f"{node.address}:{self._port(COORDINATOR)}" for node in self.servers),
             "arangodb.loadBalancing": "ROUND_ROBIN",
             "arangodb.jwt": self._token(),
         }
         if self._tls:
-            # Where the agent's role has put the certificates of its node.
-            local = self._state_dir / "pki"
-            folder = local if client.is_local else Path(str(client.variables.get("strata_root"))) / "pki"
-            properties |= {"arangodb.useSsl": "true", "arangodb.caFile": str(folder / "ca.pem")}
+            properties |= {"arangodb.useSsl": "true", "arangodb.caFile": str(pki / "ca.pem")}
         return properties
 
     def table_properties(self) -> dict[str, str]:
@@ -169,7 +176,7 @@ class ArangoDB:
                     hint="read the logs of the nodes, then deploy again",
                 )
             time.sleep(POLL_S)
-        probe(self, max(deadline - time.monotonic(), 30.0))
+        probe(self.name, self.binding, self._properties(self._pki), max(deadline - time.monotonic(), 30.0))
 
     def _missing(self) -> str:
         wanted = {node.name for node in self.servers}
@@ -216,7 +223,7 @@ class ArangoDB:
 
     def _ask(self, path: str) -> dict[str, Any]:
         """The first coordinator's answer. DeployError, with the last one's words, when none gives any."""
-        context = ssl.create_default_context(cafile=str(self._state_dir / "pki" / "ca.pem")) if self._tls else None
+        context = ssl.create_default_context(cafile=str(self._pki / "ca.pem")) if self._tls else None
         scheme, said = "https" if self._tls else "http", ""
         for node in self.servers:
             url = f"{scheme}://{_host(node.address)}:{self._port(COORDINATOR)}{path}"

@@ -196,7 +196,8 @@ class HBase:
                         hint="read the logs of the nodes, then deploy again",
                     )
                 time.sleep(POLL_S)
-        probe(self, max(deadline - time.monotonic(), 30.0), node=self._master.name)
+        left_s = max(deadline - time.monotonic(), 30.0)
+        probe(self.name, self.binding, self.settings(), left_s, node=self._master.name)
 
     def _missing(self, zookeeper: KazooClient, dead: Collection[str]) -> str:
         """What is not there yet; empty when all is."""

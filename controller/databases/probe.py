@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from controller.errors import DeployError
 
 ADMIN_PROGRAM = Path(__file__).resolve().parents[2] / "ycsb-fork" / "bin" / "ycsb-admin"
 
 
-class Probed(Protocol):
-    """What is asked of a database for this."""
+def probe(
+    name: str,
+    binding: str,
+    settings: Mapping[str, str],
+    timeout_s: float,
+    *,
+    admin: Path = ADMIN_PROGRAM,
+    node: str | None = None,
+) -> None:
+    """DeployError when the database (``name``, for people) refuses, or does not answer within ``timeout_s``.
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def binding(self) -> str: ...
-
-    def settings(self) -> dict[str, str]: ...
-
-
-def probe(database: Probed, timeout_s: float, *, admin: Path = ADMIN_PROGRAM, node: str | None = None) -> None:
-    """DeployError when the database refuses, or does not answer within ``timeout_s``; ``node`` is who is meant."""
+    ``settings``: a client's properties, as they hold on this machine; ``node``: who is meant by a failure."""
     with tempfile.TemporaryDirectory(prefix="strata-probe-") as folder:
         properties = Path(folder) / "properties"
         # Not in the arguments, which everybody on the machine can read: a token may be among them. The folder is ours.
-        properties.write_text("".join(f"{key}={value}\n" for key, value in database.settings().items()), "utf-8")
-        command = [str(admin), database.binding, "probe", "-P", str(properties)]
+        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
+        command = [str(admin), binding, "probe", "-P", str(properties)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
         except OSError as error:
             what = f"the client cannot be started ({admin}: {error.strerror})"
             raise DeployError(what, hint="build it first: make setup") from error
         except subprocess.TimeoutExpired as error:
-            what = f"{database.name} answers no put and get within {timeout_s:.0f} s"
+            what = f"{name} answers no put and get within {timeout_s:.0f} s"
             raise DeployError(what, node=node) from error
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        raise DeployError(f"{database.name} refuses a put and get: {said}", node=node)
+        raise DeployError(f"{name} refuses a put and get: {said}", node=node)

@@ -148,6 +148,11 @@ def test_what_clients_and_tables_get(tmp_path: Path) -> None:
     assert made.durability()["arangodb.waitForSync"] is True
 
 
+def test_a_remote_client_has_the_certificates_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    there = inventory(arangodb_tls=True, ansible_connection="ssh", strata_root="/var/lib/stratabench")
+    assert ArangoDB(there, {}, tmp_path).settings()["arangodb.caFile"] == "/var/lib/stratabench/pki/ca.pem"
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

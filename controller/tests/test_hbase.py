@@ -134,7 +134,8 @@ def test_the_probe_gets_what_a_client_needs(
     inventory: Inventory, program: Callable[[str], Path], tmp_path: Path
 ) -> None:
     script = 'echo "$1 $2 $3" > arguments; cat "$4" > properties; stat -c %a $(dirname "$4") > mode'
-    probe(HBase(inventory, {}), 10, admin=program(f"cd {tmp_path}; {script}"))
+    known = HBase(inventory, {})
+    probe(known.name, known.binding, known.settings(), 10, admin=program(f"cd {tmp_path}; {script}"))
     assert (tmp_path / "arguments").read_text(encoding="utf-8").split() == ["hbase2", "probe", "-P"]
     assert (tmp_path / "properties").read_text(encoding="utf-8").split() == [
         "hbase.zookeeper.quorum=127.0.0.10",
@@ -155,12 +156,12 @@ def test_a_failed_probe_is_a_deploy_error(
     inventory: Inventory, program: Callable[[str], Path], script: str, expected: str
 ) -> None:
     with pytest.raises(DeployError, match=expected):
-        probe(HBase(inventory, {}), 0.5, admin=program(script))
+        probe("HBase", "hbase2", {}, 0.5, admin=program(script))
 
 
 def test_a_missing_client_says_what_to_build(inventory: Inventory) -> None:
     with pytest.raises(DeployError, match="make setup"):
-        probe(HBase(inventory, {}), 1, admin=Path("/no/such/ycsb-admin"))
+        probe("HBase", "hbase2", {}, 1, admin=Path("/no/such/ycsb-admin"))
 
 
 def test_a_number_of_the_inventory_that_is_none_is_named(inventory: Inventory) -> None:
