@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Strata:
 
     inventory: Path
     output: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def nodes(self) -> Path:
@@ -45,7 +46,9 @@ class Strata:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A run of the small experiment, in the background."""
         command = self.command("run", str(SMALL), *arguments)
-        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.started.append(run)
+        return run
 
     def latest(self) -> Path:
         return (self.output / "small" / "latest").resolve()

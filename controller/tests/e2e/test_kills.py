@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,18 @@ pytestmark = pytest.mark.cluster
 
 PROGRAM = re.compile(r'^SEC\("(?:tp_btf|fentry)/.*"\)\nint (?:BPF_PROG\()?(\w{1,15})', re.MULTILINE)
 PROBES = {name for source in (ROOT / "tracer/bpf").glob("*.bpf.h") for name in PROGRAM.findall(source.read_text())}
+
+
+# A test that fails in the middle must not leave its run to the next ones.
+@pytest.fixture(autouse=True)
+def ended_runs(cluster: Strata) -> Iterator[None]:
+    yield
+    for run in cluster.started:
+        if run.poll() is None:
+            run.terminate()
+            run.communicate(timeout=LIMIT_S)
+    cluster.started.clear()
+
 
 # Long enough to be in the middle of it, whatever the machine.
 ENDLESS = ["--set", "workloads.app.properties.operationcount=2000000"]
@@ -38,7 +51,7 @@ def in_the_middle(strata: Strata, run: subprocess.Popen[str], before: set[str]) 
 
     folder: Path = wait_for(measuring, LIMIT_S, "the run phase")
     # Operations are logged when the phase is under way on both clients.
-    wait_for(lambda: all(_bytes(strata, client) > 4096 for client in ("client1", "client2")), 60, "operations")
+    wait_for(lambda: all(_bytes(strata, client) > 4096 for client in ("client1", "client2")), LIMIT_S, "operations")
     traced = [traced for traced in folder.glob("nodes/*/facts.json") if '"can_trace": true' in traced.read_text()]
     if traced:
         assert [program for program in leftovers()["BPF programs"] if program.split()[1] in PROBES]
