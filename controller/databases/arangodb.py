@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from controller.databases.arangodb_settings import SETTINGS
 from controller.databases.probe import probe
+from controller.databases.settings import Values
 from controller.errors import ConfigError, DeployError
 from controller.inventory import Inventory, Node
 
@@ -48,25 +49,26 @@ class ArangoDB:
         self._inventory = inventory
         self._state_dir = state_dir
         self.servers: tuple[Node, ...] = inventory.database_nodes
-
-    def _value(self, name: str, default: Any) -> Any:
-        """A role variable: of the settings, else of the inventory, else the role's default."""
-        return self._variables.get(name, self.servers[0].variables.get(name, default))
+        self._values = Values(self._variables, self.servers[0])
 
     def _port(self, offset: int) -> int:
-        return int(self._value("arangodb_starter_port", STARTER_PORT)) + offset
+        return self._values.whole_number("arangodb_starter_port", STARTER_PORT) + offset
 
     @property
     def _tls(self) -> bool:
-        return str(self._value("arangodb_tls", True)).lower() == "true"
+        return self._values.flag("arangodb_tls", True)
 
     @property
     def _replication(self) -> int:
-        return int(self._value("arangodb_replication", 1))
+        return self._values.whole_number("arangodb_replication", 1)
+
+    @property
+    def _write_concern(self) -> int:
+        return self._values.whole_number("arangodb_write_concern", 1)
 
     @property
     def _waits_for_sync(self) -> bool:
-        return str(self._value("arangodb_wait_for_sync", False)).lower() == "true"
+        return self._values.flag("arangodb_wait_for_sync", False)
 
     @property
     def version(self) -> str:
@@ -90,10 +92,6 @@ class ArangoDB:
         if self._write_concern > copies:
             raise ConfigError(f"arangodb.write_concern={self._write_concern} is more than the {copies} copies")
         return {"tls": str(self._tls).lower()}
-
-    @property
-    def _write_concern(self) -> int:
-        return int(self._value("arangodb_write_concern", 1))
 
     def settings(self) -> dict[str, str]:
         """Properties for the client: every coordinator, and a token in place of a password."""
@@ -119,7 +117,7 @@ class ArangoDB:
 
     def table_properties(self) -> dict[str, str]:
         """Copies and shards of a collection."""
-        shards = int(self._value("arangodb_shards_per_server", 1)) * len(self.servers)
+        shards = self._values.whole_number("arangodb_shards_per_server", 1) * len(self.servers)
         return {
             "arangodb.replicationFactor": str(self._replication),
             "arangodb.writeConcern": str(self._write_concern),

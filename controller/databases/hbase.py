@@ -23,6 +23,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from controller.databases.hbase_regions import split_points
 from controller.databases.hbase_settings import SETTINGS
 from controller.databases.probe import probe
+from controller.databases.settings import Values
 from controller.errors import ConfigError, DeployError
 from controller.inventory import Inventory, Node
 
@@ -58,30 +59,20 @@ class HBase:
         self._variables = SETTINGS.role_variables(settings)
         self._inventory = inventory
         self._master = inventory.master
+        self._values = Values(self._variables, self._master)
         self._count: int = self._variables.get("hbase_regionserver_count", len(inventory.database_nodes))
         self.servers: tuple[Node, ...] = inventory.database_nodes[: self._count]
 
-    def _value(self, name: str, default: Any) -> Any:
-        """A role variable: of the settings, else of the inventory, else the role's default."""
-        return self._variables.get(name, self._master.variables.get(name, default))
-
     def _port(self, name: str) -> int:
-        return self._whole_number(name, PORTS[name])
-
-    def _whole_number(self, name: str, default: int) -> int:
-        value = self._value(name, default)
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            raise ConfigError(f"inventory: {name}={value!r} is not a whole number") from None
+        return self._values.whole_number(name, PORTS[name])
 
     @property
     def version(self) -> str:
-        return str(self._value("hbase_dist_version", DEFAULT_VERSION))
+        return str(self._values.get("hbase_dist_version", DEFAULT_VERSION))
 
     @property
     def on_hdfs(self) -> bool:
-        return bool(self._value("hbase_storage", "hdfs") == "hdfs")
+        return bool(self._values.get("hbase_storage", "hdfs") == "hdfs")
 
     def role_variables(self) -> dict[str, Any]:
         """As the constructor has read them."""
@@ -92,7 +83,7 @@ class HBase:
         available = len(self._inventory.database_nodes)
         if self._count > available:
             raise ConfigError(f"{self._count} region servers are asked for, the inventory has {available}")
-        replication = self._value("hdfs_replication", 3)
+        replication = self._values.get("hdfs_replication", 3)
         if not str(replication).isdecimal():
             raise ConfigError(
                 f"inventory {self._inventory.path}: hdfs_replication is {replication!r}, not a whole number"
@@ -102,7 +93,7 @@ class HBase:
                 f"{replication} copies of each block need as many DataNodes, {self._count} are deployed",
                 hint=f"--set hdfs.replication={self._count}",
             )
-        return {"storage": str(self._value("hbase_storage", "hdfs"))}
+        return {"storage": str(self._values.get("hbase_storage", "hdfs"))}
 
     def settings(self) -> dict[str, str]:
         """Properties for the client."""
@@ -113,7 +104,7 @@ class HBase:
 
     def table_properties(self) -> dict[str, str]:
         """Regions are split before the load, evenly over the servers: see ``hbase_regions``."""
-        regions = self._whole_number("hbase_regions_per_server", 4) * len(self.servers)
+        regions = self._values.whole_number("hbase_regions_per_server", 4) * len(self.servers)
         return {"columnfamily": "family", "hbase.table.splitpoints": ",".join(split_points(regions))}
 
     def trace_by(self) -> Literal["device", "process"]:
@@ -134,10 +125,10 @@ class HBase:
 
     def durability(self) -> dict[str, str | int | bool]:
         """With HDFS a write is in the memory of so many DataNodes as there are copies; with hsync on disk."""
-        properties = self._value("hbase_settings", {})
+        properties = self._values.get("hbase_settings", {})
         known: dict[str, str | int | bool] = {"hbase.storage": "hdfs" if self.on_hdfs else "local"}
         if self.on_hdfs:
-            known["hdfs.replication"] = int(self._value("hdfs_replication", 3))
+            known["hdfs.replication"] = int(self._values.get("hdfs_replication", 3))
         known["hbase.wal.hsync"] = str(properties.get("hbase.wal.hsync", False)).lower() == "true"
         known["hbase.wal.provider"] = str(properties.get("hbase.wal.provider", "default"))
         return known

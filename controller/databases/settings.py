@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.errors import ConfigError
+from controller.inventory import Node
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,30 @@ class Settings:
         near = difflib.get_close_matches(key, names, n=1)
         meant = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
         raise ConfigError(f"unknown deployment setting {key!r}", hint=meant)
+
+
+@dataclass(frozen=True)
+class Values:
+    """What the roles see: the deployment's settings (``variables``), else the inventory's variables of ``node``."""
+
+    variables: Mapping[str, Any]
+    node: Node
+
+    def get(self, name: str, default: Any) -> Any:
+        """``default``: the role's."""
+        return self.variables.get(name, self.node.variables.get(name, default))
+
+    def whole_number(self, name: str, default: int) -> int:
+        """ConfigError for an inventory's value that is none."""
+        value = self.get(name, default)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise ConfigError(f"inventory: {name}={value!r} is not a whole number") from None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True when it says so."""
+        return str(self.get(name, default)).lower() == "true"
 
 
 def _properties(key: str, group: str, value: Any) -> dict[str, Any]:

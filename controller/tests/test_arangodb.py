@@ -165,6 +165,11 @@ def test_impossible_wishes(tmp_path: Path, settings: dict[str, Any], expected: s
         ArangoDB(inventory(), settings, tmp_path).shape()
 
 
+def test_a_number_of_the_inventory_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="arangodb_starter_port='x' is not a whole number"):
+        ArangoDB(inventory(arangodb_starter_port="x"), {}, tmp_path).ports()
+
+
 def test_an_experiment_of_another_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"the experiment is for hbase, the inventory x for arangodb"):
         make_database(inventory(), {}, tmp_path, "hbase")
