@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -95,15 +96,18 @@ def leftovers() -> dict[str, set[str]]:
     }
 
 
+def copied_inventory(name: str, folder: Path, network: str, other: str) -> None:
+    """An inventory of the repository, with addresses of ``network`` (``127.0.0.``) moved to the other one."""
+    shutil.copytree(ROOT / "inventories" / name, folder)
+    for path in folder.rglob("*.yml"):
+        path.write_text(path.read_text().replace(network, other))
+
+
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strata]:
     """The local inventory on addresses that nobody else uses; nothing is deployed."""
     folder = tmp_path_factory.mktemp("inventories") / f"e2e-{os.getpid()}"
-    source = ROOT / "inventories" / "local"
-    for path in source.rglob("*.yml"):
-        copy = folder / path.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(path.read_text().replace("127.0.0.", NETWORK))
+    copied_inventory("local", folder, "127.0.0.", NETWORK)
     strata = Strata(folder, tmp_path_factory.mktemp("results"))
     yield strata
     strata("destroy")

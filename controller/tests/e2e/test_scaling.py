@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, wait_for
+from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, copied_inventory, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scaling]
 
@@ -31,11 +31,7 @@ NETWORK = "127.0.55."
 @pytest.fixture
 def strata(tmp_path: Path) -> Iterator[Strata]:
     inventory = tmp_path / f"scaling-{os.getpid()}"
-    source = ROOT / "inventories" / "local-5"
-    for path in source.rglob("*.yml"):
-        copy = inventory / path.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(path.read_text().replace("127.0.5.", NETWORK))
+    copied_inventory("local-5", inventory, "127.0.5.", NETWORK)
     made = Strata(inventory, tmp_path / "results")
     yield made
     made("destroy")
