@@ -32,7 +32,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--variant", action="append", default=[], type=variant, metavar="NAME=ARGUMENTS",
                         help="measure the tracer with other arguments, too")  # fmt: skip
     parser.add_argument("--no-peers", action="store_true", help="our tracer only")
-    parser.add_argument("--floors", action="store_true", help="empty programs, too: what being attached costs")
+    parser.add_argument(
+        "--floors", action="store_true", help="what being attached costs, and the least that a tracer does, too"
+    )
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="for bench.json and bench.md")
     return parser.parse_args()

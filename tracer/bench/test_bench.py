@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from tracer.bench import ratio, report, versions
-from tracer.bench.counters import BPF_STATS, BpfObjects
+from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
-from tracer.bench.tools import Attached, Tool, strata
-from tracer.bench.windows import OUTPUT_ROOT, Plan, measure
+from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, floors, strata
+from tracer.bench.windows import OUTPUT_ROOT, Plan, measure, tool_attached
 from tracer.tests.tracing import diskstats
 
 TINY = Plan(blocks=2, window_s=0.3, settle_s=0.05)
@@ -150,6 +150,21 @@ def test_what_is_attached_is_seen_and_after_detaching_is_not(load: Load, tmp_pat
     finally:
         attached.detach()
     assert attached.objects.left() == BpfObjects(frozenset(), frozenset())
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+@pytest.mark.parametrize("tool", floors(), ids=lambda tool: tool.name)
+def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> None:
+    with bpf_statistics(), tool_attached(tool, load) as attached:
+        begin, before = load.ios(), attached.objects.run_times()
+        time.sleep(0.3)
+        ios, after = load.ios() - begin, attached.objects.run_times()
+    runs = {name: count - before[name][1] for name, (_, count) in after.items()}
+    assert len(runs) >= len(REQUEST_TRACEPOINTS)
+    # The listing takes its time, during which the load goes on.
+    assert all(count > 0.9 * ios > 0 for count in runs.values()), (ios, runs)
 
 
 @pytest.mark.bench

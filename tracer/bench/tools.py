@@ -95,18 +95,19 @@ def _headers_for_bcc() -> dict[str, str]:
 REQUEST_TRACEPOINTS = ("block_bio_queue", "block_rq_issue", "block_rq_complete")
 
 
-def _empty(name: str, *tracepoints: str) -> Tool:
+def _floor(name: str, script: str, *arguments: str) -> Tool:
     def command(_device: str, _folder: Path) -> list[str]:
-        return ["/usr/bin/python3", str(PEERS / "empty.py"), *tracepoints]
+        return ["/usr/bin/python3", str(PEERS / script), *arguments]
 
     return Tool(name, command, _headers_for_bcc(), says_ready=True)
 
 
 def floors() -> list[Tool]:
-    """Programs that do nothing: no tracer that is attached to these tracepoints costs less."""
+    """Below which no tracer that is attached to these tracepoints comes: programs that do nothing, or the least."""
     return [
-        _empty("empty programs", *REQUEST_TRACEPOINTS),
-        _empty("empty programs, system calls too", *REQUEST_TRACEPOINTS, "sys_enter"),
+        _floor("empty programs", "empty.py", *REQUEST_TRACEPOINTS),
+        _floor("empty programs, system calls too", "empty.py", *REQUEST_TRACEPOINTS, "sys_enter"),
+        _floor("the least with a record", "least.py"),
     ]
 
 
