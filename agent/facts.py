@@ -23,6 +23,7 @@ def collect_facts(config: AgentConfig) -> dict[str, Any]:
         "address": config.address,
         "role": config.role,
         "hostname": platform.node(),
+        "boot_id": _read("/proc/sys/kernel/random/boot_id"),
         "os": _os_name(),
         "kernel": platform.release(),
         "architecture": platform.machine(),

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from controller.results.intervals import Estimate
+from controller.results.machines import servers_share_a_machine
 from controller.results.scaling import Scaling, Step, is_complete
 from controller.results.schema import REPORT
 from controller.results.store import runs, write_atomically
@@ -29,10 +30,20 @@ def write_scaling_report(folder: Path, outcome: Scaling) -> Path:
     header = (
         f"<header><h1>{escape(folder.parent.name)}: series of runs</h1>"
         f'<p class="run">{escape(folder.name)}</p>'
-        f"<p>Data servers of the complete runs: {', '.join(map(str, sizes)) or 'none'}.</p></header>"
+        f"<p>Data servers of the complete runs: {', '.join(map(str, sizes)) or 'none'}.</p>{_shared(folder)}</header>"
     )
     write_atomically(path, page(f"{folder.parent.name} {folder.name}", header, sections))
     return path
+
+
+def _shared(folder: Path) -> str:
+    """More servers on the same machine are no scaling, and the page must not look as if they were."""
+    if not any(is_complete(store) and servers_share_a_machine(store) for store in runs(folder)):
+        return ""
+    return (
+        "<p><strong>Data servers shared a machine</strong>: more of them were no more hardware, so speed-up, efficiency"
+        " and law below are those of that machine, not of a cluster.</p>"
+    )
 
 
 def _against_servers(outcome: Scaling) -> list[Section]:

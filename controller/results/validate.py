@@ -11,6 +11,7 @@ from pathlib import Path
 from controller.errors import StrataError
 from controller.results.convert import Run, open_run
 from controller.results.findings import Finding
+from controller.results.machines import check_machines
 from controller.results.store import RunStore, count_rows, sha256_of
 from controller.results.validate_operations import check_clients, check_counts, check_key_ranges
 from controller.results.validate_trace import check_layer_sums, check_traces
@@ -40,6 +41,7 @@ def validate(run_dir: Path) -> list[Finding]:
         check_traces,
         check_layer_sums,
         check_clocks,
+        lambda run: check_machines(run.store),
     )
     for check in checks:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from controller.errors import RunError
 from controller.results.findings import Finding
 from controller.results.finish import finish
 from controller.results.join import join
+from controller.results.machines import check_machines, servers_share_a_machine
 from controller.results.store import RunStore
 from controller.results.validate import validate
 from controller.tests.synthetic_run import Phase, write_run
@@ -22,6 +24,11 @@ PHASES = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
     Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}),
 )
+
+
+def boot(store: RunStore, **boot_ids: str) -> None:
+    for node, boot_id in boot_ids.items():
+        change(store.node_dir(node) / "facts.json", partial(dict.update, boot_id=boot_id, cpus=2))
 
 
 @pytest.fixture
@@ -204,6 +211,27 @@ def test_a_phase_that_never_started_or_ended_is_found(store: RunStore) -> None:
     kept = [line for line in events if "a-run" not in line]
     (store.path / "events.jsonl").write_text("".join(kept))
     assert any("never started" in finding.what for finding in validate(store.path))
+
+
+def test_nodes_on_one_machine_are_named(store: RunStore) -> None:
+    boot(store, node1="a", client2="a", node2="b")
+    only(finish(store.path).findings, "client2, node1", "one machine", "2 processors")
+    boot(store, client2="c")
+    assert check_machines(store) == []
+
+
+@pytest.mark.parametrize(
+    ("boot_ids", "shared"),
+    [
+        ({}, False),
+        ({"node1": "a", "node2": "a"}, True),
+        ({"node1": "a", "node2": "b"}, False),
+        ({"node1": "a", "client1": "a", "client2": "a"}, False),
+    ],
+)
+def test_whether_data_servers_share_a_machine(store: RunStore, boot_ids: dict[str, str], shared: bool) -> None:
+    boot(store, **boot_ids)
+    assert servers_share_a_machine(store) is shared
 
 
 def test_a_clock_that_was_never_read_is_a_warning(store: RunStore) -> None:

@@ -10,6 +10,7 @@ import pytest
 from controller.results.scaling import PhaseLoad, PhaseMeasurement, Scaling, analyse
 from controller.results.store import RunStore
 from controller.results.usl import Law
+from controller.tests.synthetic_run import write_run
 from viz.figures import scaling, threads
 from viz.scaling_report import write_scaling_report
 
@@ -90,6 +91,16 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     ):
         assert words in text
     assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
+
+
+def test_the_page_says_when_more_servers_were_no_more_hardware(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1", "node2")).store
+    store.write_manifest({"status": "complete", "files": {"report.html": {}}})
+    said = "Data servers shared a machine"
+    for boot_ids, shared in ((("a", "b"), False), (("a", "a"), True)):
+        for node, boot_id in zip(("node1", "node2"), boot_ids, strict=True):
+            (store.node_dir(node) / "facts.json").write_text(f'{{"boot_id": "{boot_id}"}}')
+        assert (said in write_scaling_report(tmp_path, series(3)).read_text()) is shared
 
 
 def threads_series(counts: tuple[int, ...]) -> Scaling:

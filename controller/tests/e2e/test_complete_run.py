@@ -70,6 +70,12 @@ def test_one_number_of_operations_everywhere(finished: Path, phase: str) -> None
     assert expected == in_ops == in_hdr == in_summary == in_log
 
 
+def test_it_says_that_all_its_nodes_are_one_machine(finished: Path) -> None:
+    nodes = sorted(node["name"] for node in json.loads((finished / "plan.json").read_text())["nodes"])
+    warnings = json.loads((finished / "manifest.json").read_text())["warnings"]
+    assert [text.partition(":")[0] for text in warnings if "one machine" in text] == [", ".join(nodes)]
+
+
 def test_the_shards_loaded_disjoint_complete_ranges(finished: Path) -> None:
     ranges = sorted(
         (summary["key_start"], summary["key_end"])
