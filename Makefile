@@ -15,7 +15,7 @@ help:            ## this list
 demo: setup      ## benchmark a 3-node HBase-on-HDFS cluster on this machine
 	@$(BIN)/strata run demo -i inventories/local
 
-test: setup-dev  ## the checks and tests, half an hour; the targets below take longer
+test: setup-dev  ## the checks and tests, about an hour; the targets below are more of them, or part of it
 	@.ci/test
 
 test-guests: setup-dev  ## the tracer and its tests on other kernels, in virtual machines
