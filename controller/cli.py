@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -47,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StrataError as error:
         print(f"strata: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        # Who read our output has left (`| head`). Python would write what is still buffered at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
         print(f"strata: {error.filename or ''}: {error.strerror}".replace(" : ", " "), file=sys.stderr)
         return RunError.exit_code

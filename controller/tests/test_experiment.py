@@ -136,3 +136,12 @@ def test_the_command_line_refuses(arguments: list[str], code: int, words: str) -
     assert (answer.returncode, answer.stdout) == (code, "")
     assert words in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error_to_speak_of() -> None:
+    """As with `strata plan demo | head -1`; the exit code is a shell's for SIGPIPE."""
+    command = [sys.executable, "-m", "controller.cli", "plan", "demo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        assert (running.stderr.read(), running.wait()) == ("", 141)
