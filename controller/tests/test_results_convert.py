@@ -16,7 +16,9 @@ from controller.results import schema
 from controller.results.clock import UNREAD, NodeClock
 from controller.results.convert import read_io
 from controller.results.finish import finish
-from controller.tests.synthetic_run import T0, Phase, write_run
+from controller.tests.synthetic import T0
+from controller.tests.synthetic.clients import Phase
+from controller.tests.synthetic.run import write_run
 from tracer.decode import IO_COLUMNS
 from tracer.tracefile import DURATIONS, RECORD, VERSION
 

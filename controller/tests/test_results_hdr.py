@@ -14,7 +14,8 @@ from controller.errors import DataError
 from controller.results import hdr
 from controller.results.hdr import counts_table, log_content, read_intervals
 from controller.results.operations import run_statistics
-from controller.tests.synthetic_run import SECOND, T0, write_hdr
+from controller.tests.synthetic import SECOND, T0
+from controller.tests.synthetic.clients import write_hdr
 
 values = st.lists(st.integers(1, 10**11), min_size=1, max_size=60)
 anything = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)

@@ -21,7 +21,9 @@ from controller.errors import ConfigError, DataError
 from controller.results import schema
 from controller.results.finish import finish
 from controller.results.join import join
-from controller.tests.synthetic_run import SECOND, T0, Phase, Truth, write_run
+from controller.tests.synthetic import SECOND, T0
+from controller.tests.synthetic.clients import Phase
+from controller.tests.synthetic.run import Truth, write_run
 
 SHORT = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),

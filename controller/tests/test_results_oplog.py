@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from controller.errors import DataError
 from controller.results.clock import UNREAD, NodeClock
 from controller.results.oplog import operation_table, read_operation_log
-from controller.tests.synthetic_run import SECOND, T0, operation_record, write_ops_bin
+from controller.tests.synthetic import SECOND, T0
+from controller.tests.synthetic.clients import operation_record, write_ops_bin
 
 OPERATIONS = ["READ", "UPDATE"]
 rows_strategy = st.lists(

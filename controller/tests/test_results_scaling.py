@@ -1,4 +1,4 @@
-"""From runs to the tables of a scaling experiment. The runs are SYNTHETIC (synthetic_run.py): made up, not measured."""
+"""From runs to the tables of a scaling experiment. The runs are SYNTHETIC (made up, not measured)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from controller.results.scaling import (
 )
 from controller.results.store import RunStore
 from controller.results.usl import Law
-from controller.tests.synthetic_run import T0, Truth, write_run
+from controller.tests.synthetic import T0
+from controller.tests.synthetic.run import Truth, write_run
 
 LOAD = PhaseLoad("run", "workloada", 1000, 4)
 

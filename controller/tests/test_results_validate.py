@@ -18,7 +18,8 @@ from controller.results.join import join
 from controller.results.machines import check_machines, servers_share_a_machine
 from controller.results.store import RunStore
 from controller.results.validate import validate
-from controller.tests.synthetic_run import Phase, write_run
+from controller.tests.synthetic.clients import Phase
+from controller.tests.synthetic.run import write_run
 
 PHASES = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),

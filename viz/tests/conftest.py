@@ -1,4 +1,4 @@
-"""Runs to draw. They are SYNTHETIC (controller/tests/synthetic_run.py): made up, not measured."""
+"""Runs to draw. They are SYNTHETIC (controller/tests/synthetic): made up, not measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from controller.results.finish import finish
 from controller.results.store import RunStore
-from controller.tests.synthetic_run import write_run
+from controller.tests.synthetic.run import write_run
 
 
 @pytest.fixture(scope="session")

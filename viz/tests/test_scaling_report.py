@@ -10,7 +10,7 @@ import pytest
 from controller.results.scaling import PhaseLoad, PhaseMeasurement, Scaling, analyse
 from controller.results.store import RunStore
 from controller.results.usl import Law
-from controller.tests.synthetic_run import write_run
+from controller.tests.synthetic.run import write_run
 from viz.figures import scaling, threads
 from viz.scaling_report import write_scaling_report
 
