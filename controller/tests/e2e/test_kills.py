@@ -8,12 +8,14 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from controller.results.oplog import read_operation_log
 from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, leftovers, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -33,6 +35,8 @@ def ended_runs(cluster: Strata) -> Iterator[None]:
     cluster.started.clear()
 
 
+# A client keeps a second of its operation log to itself; twice as much again for a machine on which it hardly runs.
+KEPT_NS = 3_000_000_000
 # Long enough to be in the middle of it, whatever the machine.
 ENDLESS = ["--set", "workloads.app.properties.operationcount=2000000"]
 
@@ -98,7 +102,11 @@ def test_a_killed_client(cluster: Strata) -> None:
         if p.name() == "java" and f"client1/agent/{folder.name}/app-run" in " ".join(p.cmdline())
     ]
     os.kill(java[0].pid, signal.SIGKILL)
+    killed_mono_ns = time.monotonic_ns()
     ended(cluster, run, folder, "killed by signal 9")
+    log = read_operation_log(folder / "clients/client1/app-run/ops.bin").records
+    missing_ns = killed_mono_ns - int(log["start_mono_ns"].max())
+    assert missing_ns < KEPT_NS, "the operation log goes on until shortly before"
 
 
 def test_a_killed_agent(cluster: Strata) -> None:

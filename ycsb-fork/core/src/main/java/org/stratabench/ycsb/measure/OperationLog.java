@@ -34,6 +34,8 @@ public final class OperationLog implements Closeable {
   private static final int SLOT_BYTES = 16;
   private static final int SLOT_WORDS = SLOT_BYTES / Long.BYTES;
   private static final int BUFFER_BYTES = 64 * 1024;
+  // what a thread keeps to itself, and loses when the process is killed; the histogram logs keep as much
+  private static final long MOST_KEPT_NS = 1_000_000_000;
   private static final int VERSION = 2;
   private static final long LOW_48 = (1L << 48) - 1;
   // in the place of a latency: it is in the second slot
@@ -107,9 +109,10 @@ public final class OperationLog implements Closeable {
     private Half filling = new Half();
     private Half other = new Half();
     private int used;
+    private long dueNs = Long.MIN_VALUE;
 
     /**
-     * Adds one operation.
+     * Adds one operation; those of a second at most wait for the next one before they are written.
      *
      * @param startNs monotonic clock at the real start
      * @param latencyNs from there to the answer, less than 78 hours (48 bits)
@@ -132,7 +135,9 @@ public final class OperationLog implements Closeable {
         used += SLOT_WORDS;
       }
       // both slots of a record stand in one buffer: another thread's may come behind it
-      if (used > words.capacity() - 2 * SLOT_WORDS) {
+      long endNs = startNs + latencyNs;
+      if (used > words.capacity() - 2 * SLOT_WORDS || endNs > dueNs) {
+        dueNs = endNs + MOST_KEPT_NS;
         handOver();
       }
     }

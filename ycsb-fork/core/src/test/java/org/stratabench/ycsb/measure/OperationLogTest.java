@@ -3,17 +3,20 @@ package org.stratabench.ycsb.measure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.stratabench.ycsb.OperationLogFile;
@@ -55,6 +58,28 @@ class OperationLogTest {
     assertEquals(1, read.header().get("shard").getAsInt());
     assertEquals(3, read.header().get("shards").getAsInt());
     assertEquals(40_000, read.header().get("threads").getAsInt());
+  }
+
+  /** As of a client that is killed: nothing is flushed. The writing thread is waited for. */
+  @Test
+  void whatIsOlderThanASecondIsInTheFile() throws Exception {
+    Path file = folder.resolve("ops.bin");
+    try (OperationLog log = new OperationLog(file)) {
+      log.writeHeader(new Clock(0, 0), new Shard(0, 1), 1);
+      OperationLog.Writer writer = log.new Writer();
+      for (int i = 0; i < 100; i++) {
+        writer.add(i * 100_000_000L, 50_000_000, -1, i, 0, OperationType.READ, Outcome.OK);
+      }
+      // the last one began at 9.9 s
+      assertTimeoutPreemptively(Duration.ofSeconds(20), () -> {
+        while (OperationLogFile.read(file).rows().stream().noneMatch(row -> row.startNs() >= 8_900_000_000L)) {
+          Thread.onSpinWait();
+        }
+      });
+      List<OperationLogFile.Row> written = OperationLogFile.read(file).rows();
+      assertEquals(LongStream.range(0, written.size()).map(i -> i * 100_000_000L).boxed().toList(),
+          written.stream().map(OperationLogFile.Row::startNs).toList());
+    }
   }
 
   private static OperationType type(String label) {
