@@ -109,6 +109,20 @@ def test_a_killed_client(cluster: Strata) -> None:
     assert missing_ns < KEPT_NS, "the operation log goes on until shortly before"
 
 
+def test_an_interrupted_run(cluster: Strata) -> None:
+    before = known(cluster)
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    run.send_signal(signal.SIGTERM)
+    output, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 130, output
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "partial"
+    assert not [p for p in cluster.processes() if p.name() == "strata-iotrace"]
+
+
+# From here on each leaves a cluster that the next one has to mend first.
+
+
 def test_a_killed_agent(cluster: Strata) -> None:
     before = known(cluster)
     run = cluster.start(*ENDLESS)
@@ -124,17 +138,6 @@ def test_a_killed_region_server(cluster: Strata) -> None:
     folder = in_the_middle(cluster, run, before)
     os.kill(pid_of(cluster, "node3", "regionserver"), signal.SIGKILL)
     ended(cluster, run, folder, "the server node3 is gone")
-
-
-def test_an_interrupted_run(cluster: Strata) -> None:
-    before = known(cluster)
-    run = cluster.start(*ENDLESS)
-    folder = in_the_middle(cluster, run, before)
-    run.send_signal(signal.SIGTERM)
-    output, _ = run.communicate(timeout=LIMIT_S)
-    assert run.returncode == 130, output
-    assert json.loads((folder / "manifest.json").read_text())["status"] == "partial"
-    assert not [p for p in cluster.processes() if p.name() == "strata-iotrace"]
 
 
 def test_a_killed_controller_takes_down_what_it_deployed(cluster: Strata) -> None:
