@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import shutil
 import signal
 import sys
@@ -45,20 +46,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     5 incomplete data, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.verb(options))
+        code = int(options.verb(options))
+        sys.stdout.flush()
+        return code
     except StrataError as error:
         print(f"strata: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:
-        # Who read our output has left (`| head`). Python would write what is still buffered at its end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _reader_has_left():
+            return 128 + signal.SIGPIPE
         print(f"strata: {error.filename or ''}: {error.strerror}".replace(" : ", " "), file=sys.stderr)
         return RunError.exit_code
     except KeyboardInterrupt:
         print("strata: interrupted", file=sys.stderr)
         return 130
+
+
+def _reader_has_left() -> bool:
+    """Whether it is our own output that nobody reads any more (`| head`), and not another pipe that broke. What is
+    still buffered is dropped then: Python would try to write it at its end, and complain."""
+    asked = select.poll()
+    asked.register(sys.stdout.fileno(), 0)
+    left = any(event & select.POLLERR for _, event in asked.poll(0))
+    if left:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return left
 
 
 def _parser() -> argparse.ArgumentParser:

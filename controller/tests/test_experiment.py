@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from controller import cli
 from controller.errors import ConfigError
 from controller.experiment import load_experiment, preset_names
 
@@ -138,10 +140,22 @@ def test_the_command_line_refuses(arguments: list[str], code: int, words: str) -
     assert "Traceback" not in answer.stderr
 
 
-def test_a_reader_that_leaves_early_is_no_error_to_speak_of() -> None:
+@pytest.mark.parametrize("verb", ["plan", "validate"])  # more than a pipe's buffer holds, and one line
+def test_a_reader_that_leaves_early_is_no_error_to_speak_of(verb: str) -> None:
     """As with `strata plan demo | head -1`; the exit code is a shell's for SIGPIPE."""
-    command = [sys.executable, "-m", "controller.cli", "plan", "demo"]
+    command = [sys.executable, "-m", "controller.cli", verb, "demo"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None and running.stderr is not None
         running.stdout.close()
         assert (running.stderr.read(), running.wait()) == ("", 141)
+
+
+def test_another_pipe_that_breaks_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(*_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(cli, "load_experiment", breaks)
+    assert cli.main(["validate", "demo"]) == 4
+    assert "Broken pipe" in capfd.readouterr().err
