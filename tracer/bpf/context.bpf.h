@@ -6,6 +6,7 @@
 #include "device.bpf.h"
 #include "histogram.bpf.h"
 #include "peek.bpf.h"
+#include "tcp.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -86,17 +87,17 @@ int BPF_PROG(tcp_probe, struct sock *sock)
 		return 0;
 	context = context_of_cpu();
 	if (context)
-		fine_add(&context->tcp_rtt_us, PEEK(tcp_sock, sock, srtt_us) >> 3);
+		fine_add(&context->tcp_rtt_us, rtt_us(sock));
 	return 0;
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
-int tcp_retransmit_skb(void *ctx)
+int BPF_PROG(tcp_retransmit_skb, struct sock *sock, struct sk_buff *buffer)
 {
 	struct iotrace_context *context = switched_on ? context_of_cpu() : NULL;
 
 	if (context)
-		count(&context->tcp_retransmits);
+		context->tcp_retransmits += segments_of(buffer);
 	return 0;
 }
 

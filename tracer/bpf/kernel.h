@@ -139,7 +139,13 @@ struct sock {
 	struct sock_common __sk_common;
 };
 
-struct sk_buff;
+struct sk_buff {
+	char cb[48];
+};
+
+struct tcp_skb_cb { /* in sk_buff.cb */
+	__u16 tcp_gso_segs;
+};
 
 struct tcp_sock {
 	__u32 srtt_us; /* eighths */

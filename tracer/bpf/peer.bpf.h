@@ -6,6 +6,7 @@
 #include "device.bpf.h"
 #include "histogram.bpf.h"
 #include "peek.bpf.h"
+#include "tcp.bpf.h"
 
 #define FAMILY_INET 2
 #define FAMILY_INET6 10
@@ -62,17 +63,17 @@ int BPF_PROG(peer_segment, struct sock *sock)
 	struct iotrace_peer *peer = peer_of(sock);
 
 	if (peer)
-		fine_add_shared(&peer->rtt_us, PEEK(tcp_sock, sock, srtt_us) >> 3);
+		fine_add_shared(&peer->rtt_us, rtt_us(sock));
 	return 0;
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(peer_retransmit, struct sock *sock)
+int BPF_PROG(peer_retransmit, struct sock *sock, struct sk_buff *buffer)
 {
 	struct iotrace_peer *peer = peer_of(sock);
 
 	if (peer)
-		__sync_fetch_and_add(&peer->retransmits, 1);
+		__sync_fetch_and_add(&peer->retransmits, segments_of(buffer));
 	return 0;
 }
 

@@ -9,20 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import BACKEND, TRACER
+from tracer.tests.tracing import BACKEND, TRACER, HiddenEventsError
 
 DISK_BYTES = 256 << 20
-
-
-class CompletionsNotSeenError(Exception):
-    """A test failed while the kernel showed some completions to no program (docs/tracer.md, Limits)."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test disturbed in this way is repeated, and pytest says so; any other failure stands."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=[CompletionsNotSeenError.__name__]))
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=[HiddenEventsError.__name__]))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,7 +28,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     except AssertionError as error:
         output = getattr(item, "funcargs", {}).get("tmp_path")
         if output and (missing := sum(map(_completions_not_seen, output.rglob("*.json")))):
-            raise CompletionsNotSeenError(f"{missing} of them; {error}") from error
+            raise HiddenEventsError(f"{missing} of them; {error}") from error
         raise
 
 

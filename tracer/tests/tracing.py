@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -27,6 +28,10 @@ RETURN_MODE = 16
 EMPTY = 2**64 - 1
 EMPTY_40_BITS = 2**40 - 1
 READY_TIMEOUT_S = 30
+
+
+class HiddenEventsError(Exception):
+    """A test failed while the kernel showed some events to no program (docs/tracer.md, Limits)."""
 
 
 @dataclass
@@ -296,3 +301,26 @@ def counted_in_records(records: list[Record]) -> Counted:
     requests = [sum(r.mode == mode for r in records) for mode in range(4)]
     sectors = [sum(r.size_bytes for r in records if r.mode == mode) // 512 for mode in range(4)]
     return Counted(requests[0], sectors[0], requests[1], sectors[1], requests[2], sectors[2], flushes=requests[3])
+
+
+@contextmanager
+def unless_hidden(event: str, directory: Path) -> Iterator[None]:
+    """A failure inside is HiddenEventsError when ftrace's log has events that interrupted threads of process 1."""
+    tracefs = directory / "tracefs"
+    tracefs.mkdir()
+    subprocess.run(["mount", "-t", "tracefs", "tracefs", str(tracefs)], check=True)
+    instance = tracefs / "instances" / "strata-tests"
+    instance.mkdir()
+    try:
+        (instance / "events" / event / "enable").write_text("1")
+        yield
+    except AssertionError as error:
+        threads = {path.name for path in Path("/proc/1/task").iterdir()}
+        interrupted = re.findall(r"-(\d+) +\[\d+\]", (instance / "trace").read_text())
+        if hidden := sum(thread in threads for thread in interrupted):
+            raise HiddenEventsError(f"{hidden} of {len(interrupted)}; {error}") from error
+        raise
+    finally:
+        (instance / "events" / event / "enable").write_text("0")
+        instance.rmdir()
+        subprocess.run(["umount", str(tracefs)], check=True)
