@@ -15,44 +15,62 @@ from pathlib import Path
 
 from testbed import faults, host, network
 from testbed.base import build
-from testbed.layout import BRIDGE, MOST_HOSTS, NAME, NETWORK, Host, State, find_host, hosts_up, state_folder
-from testbed.system import TestbedError
+from testbed.layout import (
+    BRIDGE,
+    MOST_HOSTS,
+    NAME,
+    NETWORK,
+    Host,
+    State,
+    all_hosts,
+    find_host,
+    hosts_from,
+    hosts_up,
+    state_folder,
+)
+from testbed.system import TestbedError, await_true
 
 DISK_MB = 2048
+# Of another command, which may be making the base root.
+OTHER_COMMAND_S = 300.0
 
 
-def up(state: State, count: int, disk_mb: int) -> None:
-    """All hosts at once; when one of them fails, all are taken down again."""
-    if hosts_up(state):
-        raise TestbedError(f"{len(hosts_up(state))} hosts are up already: testbed down")
-    if network.bridge_exists() or network.address_in_use():
+def up(state: State, chosen: list[Host], disk_mb: int) -> None:
+    """All of them at once, beside those that are up; when one of them fails, they are taken down again."""
+    there = hosts_up(state)
+    if again := [one.name for one in chosen if one in there]:
+        raise TestbedError(f"{', '.join(again)} are up already: testbed down")
+    if not there and (network.bridge_exists() or network.address_in_use()):
         raise TestbedError(
             f"this machine has a {BRIDGE} or addresses in {NETWORK} already; another test bed of it has its"
             " files elsewhere (STRATA_TESTBED_DIR)"
         )
     if build(state):
         print(f"testbed: base root made in {state.base}", file=sys.stderr)
-    chosen = [Host(number) for number in range(1, count + 1)]
-    state.run.mkdir(parents=True, exist_ok=True)
     try:
-        host.note_runtime(state)
-        network.bridge_up(state)
+        if not there:
+            state.run.mkdir(parents=True, exist_ok=True)
+            host.note_runtime(state)
+            network.bridge_up(state)
         each(chosen, lambda one: host.make(one, state, disk_mb))
-        state.known_hosts.write_text("".join(host.public_key(one, state) for one in chosen), encoding="ascii")
+        host.note_public_keys(state)
         each(chosen, lambda one: host.start(one, state))
         each(chosen, lambda one: host.await_login(one, state))
     except BaseException:
-        down(state)
+        down(state, chosen)
         raise
 
 
-def down(state: State) -> None:
-    """From whatever state; nothing to take down is no error."""
+def down(state: State, chosen: list[Host]) -> None:
+    """From whatever state; the network goes with the last host. Nothing to take down is no error."""
     if not state.run.is_dir():
         return
-    chosen = hosts_up(state)
-    each(chosen, lambda one: faults.heal(one, state, ""))
-    each(chosen, lambda one: host.undo(one, state))
+    there = [one for one in hosts_up(state) if one in chosen]
+    each(there, lambda one: faults.heal(one, state, ""))
+    each(there, lambda one: host.undo(one, state))
+    if hosts_up(state):
+        host.note_public_keys(state)
+        return
     network.bridge_down(state)
     for group in host.control_groups():
         with contextlib.suppress(OSError):
@@ -92,12 +110,18 @@ def locked(state: State) -> Iterator[None]:
     state.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(state.folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        await_true(f"another testbed command works in {state.folder}", lambda: lock(descriptor), OTHER_COMMAND_S, 0.2)
         yield
-    except BlockingIOError as error:
-        raise TestbedError(f"another testbed command works in {state.folder}") from error
     finally:
         os.close(descriptor)
+
+
+def lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,8 +130,17 @@ def parser() -> argparse.ArgumentParser:
     verbs.add_parser("build", help="make the base root (up does it by itself)")
     one = verbs.add_parser("up", help="start hosts")
     one.add_argument("count", type=int, choices=range(1, MOST_HOSTS + 1), metavar=f"1..{MOST_HOSTS}")
+    one.add_argument(
+        "--first",
+        type=int,
+        choices=range(1, MOST_HOSTS + 1),
+        metavar=f"1..{MOST_HOSTS}",
+        default=1,
+        help="number of the first of them (default: %(default)s)",
+    )
     one.add_argument("--disk-mb", type=int, default=DISK_MB, help="size of each /data (default: %(default)s)")
-    verbs.add_parser("down", help="take all of them down")
+    gone = verbs.add_parser("down", help="take hosts down")
+    gone.add_argument("hosts", nargs="*", metavar="HOST", help="all without it")
     verbs.add_parser("list", help="hosts, addresses, disks")
     verbs.add_parser("inventory", help="an inventory for ad-hoc Ansible commands")
     for verb, text in (("start", "boot a host"), ("stop", "shut a host down")):
@@ -147,10 +180,10 @@ def change(verb: str, options: argparse.Namespace, state: State) -> None:
         case "build":
             build(state)
         case "up":
-            up(state, options.count, options.disk_mb)
+            up(state, hosts_from(options.first, options.count), options.disk_mb)
             print("\n".join(listing(state)))
         case "down":
-            down(state)
+            down(state, [find_host(state, name) for name in options.hosts] or all_hosts())
         case "start":
             one = find_host(state, options.host)
             host.start(one, state)

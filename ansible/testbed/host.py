@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from testbed.base import environment_of_shell
-from testbed.layout import GATEWAY, NAME, Host, State, all_hosts
+from testbed.layout import GATEWAY, NAME, Host, State, all_hosts, hosts_up
 from testbed.network import cable_down, cable_up
 from testbed.system import TestbedError, attempt, await_true, run
 
@@ -165,10 +165,19 @@ def await_login(host: Host, state: State) -> None:
     await_true(f"{host.name} does not answer by ssh", lambda: attempt(*command), START_S, poll_s=0.2)
 
 
+def note_public_keys(state: State) -> None:
+    """Makes the file of known hosts, of those that are up; in one step, for others may be logging in."""
+    fresh = state.known_hosts.with_suffix(".new")
+    fresh.write_text("".join(public_key(host, state) for host in hosts_up(state)), encoding="ascii")
+    fresh.replace(state.known_hosts)
+
+
 def public_key(host: Host, state: State) -> str:
-    """Its line in the file of known hosts."""
-    key = (host.root(state) / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="ascii")
-    return f"{host.name},{host.address} {' '.join(key.split()[:2])}\n"
+    """Its line in the file of known hosts; empty for one that has been made by half."""
+    path = host.root(state) / "etc/ssh/ssh_host_ed25519_key.pub"
+    if not path.is_file():
+        return ""
+    return f"{host.name},{host.address} {' '.join(path.read_text(encoding='ascii').split()[:2])}\n"
 
 
 def stop(host: Host) -> None:

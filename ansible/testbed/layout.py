@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, addresses and paths of the test bed. Fixed, so one set of hosts at a time on a machine."""
+"""Names, addresses and paths of the test bed. Fixed, so one test bed at a time on a machine."""
 
 from __future__ import annotations
 
@@ -100,7 +100,14 @@ class Host:
 
 
 def all_hosts() -> list[Host]:
-    return [Host(number) for number in range(1, MOST_HOSTS + 1)]
+    return hosts_from(1, MOST_HOSTS)
+
+
+def hosts_from(first: int, count: int) -> list[Host]:
+    """So many in a row. TestbedError when there are not so many."""
+    if first + count - 1 > MOST_HOSTS:
+        raise TestbedError(f"{count} hosts from tb{first} on: the last is tb{MOST_HOSTS}")
+    return [Host(number) for number in range(first, first + count)]
 
 
 def hosts_up(state: State) -> list[Host]:

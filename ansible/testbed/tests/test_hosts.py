@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -156,7 +157,30 @@ def test_io_of_a_host_is_counted_for_its_device_only(hosts: list[Host]) -> None:
 def test_a_second_set_is_refused(hosts: list[Host]) -> None:
     done = testbed("up", "3", check=False)
     assert done.returncode == 3
-    assert "3 hosts are up already" in done.stderr
+    assert "tb1, tb2, tb3 are up already" in done.stderr
+
+
+def test_hosts_come_and_go_beside_others(hosts: list[Host]) -> None:
+    before = machine()
+    testbed("up", "1", "--first", "5")
+    fifth = Host(5)
+    assert hosts_up(STATE) == [*hosts, fifth]
+    assert [ssh(host, "hostname") for host in (fifth, hosts[0])] == ["tb5", "tb1"]
+    assert reaches(fifth, hosts[0]) == 1
+    testbed("down", fifth.name)
+    left = {what: things - before[what] for what, things in machine().items()}
+    assert not any(left.values()), left
+    assert ssh(hosts[0], "hostname") == "tb1"
+
+
+def test_commands_wait_for_each_other(hosts: list[Host]) -> None:
+    lock = os.open(STATE.folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    waiting = subprocess.Popen([PROGRAM, "fault", hosts[0].name, "heal"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(1)
+    os.close(lock)
+    assert waiting.wait(30) == 0
 
 
 def test_cut_and_heal(hosts: list[Host]) -> None:

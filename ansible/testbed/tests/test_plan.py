@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from testbed.base import mirror_names
 from testbed.faults import number
-from testbed.layout import GATEWAY, NETWORK, State, all_hosts, find_host
+from testbed.layout import GATEWAY, NETWORK, State, all_hosts, find_host, hosts_from
 from testbed.system import TestbedError
 
 PROGRAM = Path(__file__).resolve().parents[1] / "testbed"
@@ -58,7 +58,16 @@ def test_unknown_host_is_refused(tmp_path: Path) -> None:
             find_host(State(tmp_path), name)
 
 
-@pytest.mark.parametrize("arguments", [["up"], ["up", "0"], ["up", "8"], ["fault", "tb1", "flood"], ["nonsense"]])
+def test_only_so_many_hosts() -> None:
+    assert [host.name for host in hosts_from(5, 3)] == ["tb5", "tb6", "tb7"]
+    with pytest.raises(TestbedError, match="3 hosts from tb6 on: the last is tb7"):
+        hosts_from(6, 3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["up"], ["up", "0"], ["up", "8"], ["up", "1", "--first", "0"], ["fault", "tb1", "flood"], ["nonsense"]],
+)
 def test_wrong_usage(arguments: list[str]) -> None:
     done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
