@@ -70,6 +70,11 @@ class Host:
         return f"{PREFIX}.{10 + self.number}"
 
     @property
+    def hardware_address(self) -> str:
+        """Its own for good: whoever has talked to the host before finds the one that has taken its place."""
+        return f"02:53:54:42:00:{self.number:02x}"
+
+    @property
     def namespace(self) -> str:
         return f"{BRIDGE}{self.number}"
 

@@ -81,6 +81,7 @@ def cable_up(host: Host) -> None:
     run("ip", "link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
     run("ip", "link", "set", host.link, "master", BRIDGE, "up")
     run(*inside, "link", "set", "lo", "up")
+    run(*inside, "link", "set", "eth0", "address", host.hardware_address)
     run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
     run(*inside, "link", "set", "eth0", "up")
     run(*inside, "route", "add", "default", "via", GATEWAY)

@@ -168,6 +168,10 @@ def test_hosts_come_and_go_beside_others(hosts: list[Host]) -> None:
     assert [ssh(host, "hostname") for host in (fifth, hosts[0])] == ["tb5", "tb1"]
     assert reaches(fifth, hosts[0]) == 1
     testbed("down", fifth.name)
+    testbed("up", "1", "--first", "5")
+    assert ssh(fifth, "hostname") == "tb5", "the one that has taken its place is found at once"
+    assert reaches(hosts[0], fifth) == 1
+    testbed("down", fifth.name)
     left = {what: things - before[what] for what, things in machine().items()}
     assert not any(left.values()), left
     assert ssh(hosts[0], "hostname") == "tb1"

@@ -25,7 +25,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from controller.results.oplog import read_operation_log
-from controller.tests.e2e.conftest import LIMIT_S, NETWORK, ROOT, SMALL, Strata, wait_for
+from controller.tests.e2e.conftest import LIMIT_S, NETWORK, ROOT, Strata, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -89,14 +89,6 @@ def admin(verb: str, table: str) -> dict[str, Any]:
     return dict(json.loads(answer.stdout))
 
 
-@pytest.fixture(scope="module")
-def served(fresh: Strata) -> Strata:
-    """A cluster that serves, whatever the tests before did to it."""
-    answer = fresh("deploy", "--experiment", str(SMALL))
-    assert answer.returncode == 0, answer.stderr
-    return fresh
-
-
 # --- shards ------------------------------------------------------------
 
 RECORDS, OPERATIONS, INSERTS = 600, 6000, 600
@@ -104,7 +96,7 @@ MIX = {"readproportion": 0.6, "updateproportion": 0.3, "insertproportion": 0.1}
 
 
 @pytest.fixture(scope="module")
-def sharded(served: Strata, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Run]]:
+def sharded(cluster: Strata, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Run]]:
     """One workload run by 1, 2 and 5 clients, each on a table of its own; seeds differ, so that samples do."""
     folder = tmp_path_factory.mktemp("sharded")
 
@@ -222,7 +214,7 @@ MODES = {"threads": ["-threads", "4"], "clients": ["-threads", "2", "-p", "clien
 
 
 @pytest.fixture(scope="module", params=MODES)
-def mode(request: pytest.FixtureRequest, served: Strata, tmp_path_factory: pytest.TempPathFactory) -> Mode:
+def mode(request: pytest.FixtureRequest, cluster: Strata, tmp_path_factory: pytest.TempPathFactory) -> Mode:
     """Blocking or asynchronous clients, with a table that holds the first half of the keys that will be asked for."""
     folder, table, options = tmp_path_factory.mktemp("mode"), f"steps-{request.param}", MODES[request.param]
     start(folder / "load", "load", *options, table=table, recordcount=LOADED, clientbuffering="true").ends()
@@ -296,7 +288,7 @@ def test_an_unreachable_quorum(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("phase", ["load", "run"])
-def test_a_missing_table(served: Strata, tmp_path: Path, phase: str) -> None:
+def test_a_missing_table(cluster: Strata, tmp_path: Path, phase: str) -> None:
     properties: dict[str, object] = {"hbase_table_create": "false"} if phase == "load" else {"operationcount": 10}
     run = start(tmp_path / phase, phase, table="nowhere", recordcount=10, **properties).ends(3)
     assert "table nowhere does not exist; run the load phase first, with hbase.table.create=true" in run.errors()
@@ -304,7 +296,7 @@ def test_a_missing_table(served: Strata, tmp_path: Path, phase: str) -> None:
 
 
 # The last test: it leaves no region server.
-def test_region_servers_that_die_in_mid_run(served: Strata, tmp_path: Path) -> None:
+def test_region_servers_that_die_in_mid_run(cluster: Strata, tmp_path: Path) -> None:
     common: dict[str, object] = {
         "recordcount": LOADED,
         "operationcount": 0,
@@ -324,7 +316,7 @@ def test_region_servers_that_die_in_mid_run(served: Strata, tmp_path: Path) -> N
     for run in runs.values():
         wait_for(run.measures, 180, "operations")
     for node in SERVERS:
-        os.kill(int((served.nodes / node / "run/regionserver.pid").read_text().split()[0]), signal.SIGKILL)
+        os.kill(int((cluster.nodes / node / "run/regionserver.pid").read_text().split()[0]), signal.SIGKILL)
     for name, run in runs.items():
         run.ends(4)
         summary, last = run.summary(), json.loads(run.errors().splitlines()[-1])
