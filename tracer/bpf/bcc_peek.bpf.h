@@ -131,8 +131,6 @@ static __always_inline u64 address_of(void *ctx)
 	return *(u64 *)ctx;
 }
 
-#define KEY(ctx, pointer) ((u64)(pointer))
-
 static __always_inline struct task_struct *task_now(void)
 {
 	return (struct task_struct *)bpf_get_current_task();

@@ -282,18 +282,26 @@ static __always_inline void flight_blame(struct iotrace_flight *flight, struct i
 
 /* ---- records ---- */
 
-/* False: user space has not yet read as much as there is room for, so that the kernel need not drop it silently. */
-static __always_inline bool log_append(void *ctx, const struct iotrace_event *event)
+/* NULL: user space has not yet read as much as there is room for, so that the kernel need not drop it silently. */
+static __always_inline struct iotrace_event *log_begin(struct iotrace_event *event, u16 *lap)
 {
 	u32 number = bpf_get_smp_processor_id();
 	u64 *consumed = LOOKUP(consumed, &number);
 	struct bcc_cpu *cpu = this_cpu();
 
 	if (!cpu || !consumed || cpu->reserved - *consumed >= SETTING(log_events) - IOTRACE_NESTING)
-		return false;
+		return NULL;
 	count(&cpu->reserved);
-	if (!perf_output(ctx, MAP(events), BPF_F_CURRENT_CPU, (void *)event, sizeof(*event)))
+	return event;
+}
+
+static __always_inline bool log_end(void *ctx, struct iotrace_event *event, u16 lap)
+{
+	struct bcc_cpu *cpu = this_cpu();
+
+	if (!perf_output(ctx, MAP(events), BPF_F_CURRENT_CPU, event, sizeof(*event)))
 		return true;
-	__sync_fetch_and_add(&cpu->reserved, -1);
+	if (cpu)
+		__sync_fetch_and_add(&cpu->reserved, -1);
 	return false;
 }

@@ -124,18 +124,18 @@ int BPF_PROG(irq_handler_entry, int irq)
  * At completion. An interrupt of this disk, on this CPU, since the request was issued, is the one that
  * brought the completion; when it was dealt with on another CPU, or polled for, there is none.
  */
-static __always_inline void mark_irq(struct iotrace_flight *flight, __u32 device)
+static __always_inline void mark_irq(struct iotrace_event *event, __u32 device)
 {
 	struct iotrace_interrupt *last;
 	__u32 zero = 0;
 
-	if (!uses_irqs || flight->event.tracing != IOTRACE_BLOCK)
+	if (!uses_irqs || event->tracing != IOTRACE_BLOCK)
 		return;
 	last = bpf_map_lookup_elem(&interrupts, &zero);
-	if (!last || last->device != device || !flight->event.issue_ns || last->entry_ns <= flight->event.issue_ns)
+	if (!last || last->device != device || !event->issue_ns || last->entry_ns <= event->issue_ns)
 		return;
-	flight->event.seen_ns = last->entry_ns;
-	flight->event.tracing = IOTRACE_IRQ;
+	event->seen_ns = last->entry_ns;
+	event->tracing = IOTRACE_IRQ;
 }
 
 #endif

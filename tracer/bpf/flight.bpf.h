@@ -41,9 +41,9 @@ static __always_inline void count_unseen(struct iotrace_flight *old)
 }
 
 /* The flight of this very request: cleared when it still tells of an older one at the same address. */
-static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 key, __u64 now)
+static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 now)
 {
-	struct iotrace_flight *flight = flight_claim(key);
+	struct iotrace_flight *flight = flight_claim((__u64)rq);
 	__u64 generation;
 
 	if (!flight)

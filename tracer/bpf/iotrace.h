@@ -118,7 +118,7 @@ struct iotrace_event {
 	__u8 tracing; /* enum iotrace_tracing */
 	__u8 mode;    /* enum iotrace_mode, or IOTRACE_RETURN: it is an iotrace_return */
 	__u8 status;  /* blk_status_t, 0 = no error */
-	__u16 wait;   /* of the call that waits for it (return.bpf.h); 0 = none that is looked at */
+	__u16 wait;   /* of the call that waits for it (return.bpf.h), 0 = none that is looked at; in the log: its lap */
 };
 
 _Static_assert(sizeof(struct iotrace_event) == 128, "an event is two cache lines");
@@ -175,15 +175,19 @@ struct iotrace_interrupt {
 
 /*
  * The log of one CPU is a ring without a lock: programs of that CPU take a slot by adding to `reserved`, and
- * add to `committed` when it is filled. They may interrupt each other, so only when both are equal is it
- * certain that all slots below are whole. User space moves `consumed`.
+ * write the number of the lap into it when it is filled. User space moves `consumed`.
  */
 struct iotrace_head {
 	__u64 reserved;
-	__u64 committed;
 	__u64 consumed;
-	__u64 padding[13]; /* CPUs do not share a cache line */
+	__u64 padding[14]; /* CPUs do not share a cache line */
 };
+
+/* What stands in a slot that is whole; another number than a lap ago. `number` counts the events of a CPU. */
+static inline __u16 iotrace_lap(__u64 number, __u32 log_bits)
+{
+	return (number >> log_bits) + 1;
+}
 
 #define IOTRACE_NESTING 8 /* programs that may interrupt each other on a CPU between look and take */
 

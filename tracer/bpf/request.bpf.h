@@ -44,7 +44,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	if (!switched_on || !is_traced(device))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = bio_claim(KEY(ctx, bio));
+	flight = bio_claim((__u64)bio);
 	if (!flight)
 		return 0;
 	count_unseen(flight);
@@ -71,7 +71,7 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 	if (!parent)
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = bio_claim(KEY(ctx, bio));
+	flight = bio_claim((__u64)bio);
 	if (!flight || flight == parent)
 		return 0;
 	flight_clear(flight, now, 0);
@@ -164,7 +164,7 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 	if (!switched_on || !is_traced(device_of_request(rq)))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, KEY(ctx, rq), now);
+	flight = flight_of_request(rq, now);
 	if (flight && !flight->event.insert_ns)
 		flight->event.insert_ns = now;
 	return 0;
@@ -198,7 +198,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	if (!is_traced(device))
 		return 0;
 	now = bpf_ktime_get_ns();
-	flight = flight_of_request(rq, KEY(ctx, rq), now);
+	flight = flight_of_request(rq, now);
 	if (!flight)
 		return 0;
 	if (!flight->event.issue_ns) /* after a requeue it is issued again: the first time counts */
@@ -216,7 +216,7 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 
 	if (!switched_on)
 		return 0;
-	flight = flight_find(KEY(ctx, rq));
+	flight = flight_find((__u64)rq);
 	if (!flight || flight->generation != FIELD(rq, start_time_ns))
 		return 0;
 	flight->event.requeues++;
@@ -261,14 +261,21 @@ static __always_inline int exclusion(struct request *rq, struct iotrace_flight *
 static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, struct request *rq,
 				 struct iotrace_flight *flight, __u32 device, __u64 now, __u8 status)
 {
+	struct iotrace_event *event;
+	__u16 lap;
+
 	count(&of_device->completions);
-	flight->event.done_ns = now;
-	flight->event.sector = FIELD(rq, __sector);
-	flight->event.device = device;
-	flight->event.flags |= request_flags(rq, flight);
-	flight->event.mode = mode_of(rq);
-	flight->event.status = status;
-	if (!log_append(ctx, &flight->event))
+	event = log_begin(&flight->event, &lap);
+	if (event) {
+		event->done_ns = now;
+		event->sector = FIELD(rq, __sector);
+		event->device = device;
+		event->flags = flight->event.flags | request_flags(rq, flight);
+		event->mode = mode_of(rq);
+		event->status = status;
+		mark_irq(event, device);
+	}
+	if (!event || !log_end(ctx, event, lap))
 		count(&of_device->dropped);
 }
 
@@ -290,7 +297,6 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 		flight->event.issue_ns = preflush_issued(rq, flight);
 		flight->event.flags |= FLIGHT_FLUSHED;
 	}
-	mark_irq(flight, device);
 	why = exclusion(rq, flight, now, status);
 	if (why == IOTRACE_EX_COUNT) {
 		emit(ctx, of_device, rq, flight, device, now, status);
@@ -307,7 +313,7 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
  * One request is over: the same condition under which blk_account_io_done() and, for flush commands,
  * blk_account_io_flush() count it, so that the sum can be compared with diskstats.
  */
-static __always_inline void finish(void *ctx, struct request *rq, __u64 key, __u32 device, __u8 status)
+static __always_inline void finish(void *ctx, struct request *rq, __u32 device, __u8 status)
 {
 	struct iotrace_counters *of_device = counters_of(device);
 	bool counted = is_counted(rq);
@@ -318,7 +324,7 @@ static __always_inline void finish(void *ctx, struct request *rq, __u64 key, __u
 
 	if (!of_device)
 		return;
-	flight = flight_of_request(rq, key, now);
+	flight = flight_of_request(rq, now);
 	if (flight && on && op != OP_DRV_IN && op != OP_DRV_OUT)
 		record_or_exclude(ctx, rq, flight, of_device, device, now, status, counted);
 	else if (counted && !on)
@@ -339,12 +345,12 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		return 0;
 	/* The data of a write between its two flushes: the request completes once more when all is done. */
 	if (in_flush_sequence(rq) && !is_flush_command(rq)) {
-		flight = flight_find(address_of(ctx));
+		flight = flight_find((__u64)rq);
 		if (flight)
 			flight->event.flags |= FLIGHT_FLUSHED;
 		return 0;
 	}
-	finish(ctx, rq, address_of(ctx), device_of_request(rq), status_of(error));
+	finish(ctx, rq, device_of_request(rq), status_of(error));
 	return 0;
 }
 
@@ -358,15 +364,13 @@ SEC("tp_btf/block_io_done")
 int BPF_PROG(block_io_done, struct request *rq)
 {
 	struct iotrace_flight *flight;
-	__u64 key;
 
 	if (in_flush_sequence(rq) && !is_flush_command(rq))
 		return 0;
-	key = address_of(ctx);
-	flight = flight_find(key);
+	flight = flight_find((__u64)rq);
 	if (!flight || flight->generation != FIELD(rq, start_time_ns) || !(flight->event.flags & FLIGHT_DONE)) {
-		finish(ctx, rq, key, device_of_request(rq), 0);
-		flight = flight_find(key);
+		finish(ctx, rq, device_of_request(rq), 0);
+		flight = flight_find((__u64)rq);
 	}
 	if (flight && flight->event.flags & FLIGHT_DONE)
 		flight_free(flight);

@@ -119,8 +119,9 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 		.exit_ns = now,
 		.bios = call->bios,
 		.kind = call->kind,
-		.mode = IOTRACE_RETURN,
 	};
+	struct iotrace_event *slot;
+	__u16 lap;
 
 	if (!wait || !wait->recorded)
 		return;
@@ -129,8 +130,13 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 	event.requests = wait->requests;
 	task_fill(&event.task, current);
 	table->returns++;
-	if (!log_append(ctx, (const struct iotrace_event *)&event))
+	slot = log_begin((const struct iotrace_event *)&event, &lap);
+	if (!slot) {
 		table->returns_dropped++;
+		return;
+	}
+	slot->mode = IOTRACE_RETURN;
+	log_end(ctx, slot, lap);
 }
 
 #endif

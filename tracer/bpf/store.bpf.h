@@ -22,7 +22,7 @@ struct {
 
 static __always_inline struct iotrace_bucket *bucket_of(__u64 key)
 {
-	__u32 index = (key * 0x9e3779b97f4a7c15ULL) >> (64 - IOTRACE_BUCKET_BITS);
+	__u32 index = low_half(key) * 0x9e3779b1U >> (32 - IOTRACE_BUCKET_BITS);
 
 	return bpf_map_lookup_elem(&flights, &index);
 }
@@ -72,7 +72,8 @@ static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 static __always_inline void flight_free(struct iotrace_flight *flight)
 {
 	flight->touched_ns = 0;
-	__sync_lock_test_and_set(&flight->key, 0);
+	order_writes(&flight->touched_ns);
+	*(volatile __u64 *)&flight->key = 0;
 }
 
 /* One table holds both. */

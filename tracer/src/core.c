@@ -22,7 +22,7 @@ struct core {
 	struct probe probe;
 	struct iotrace_bpf *skeleton;
 	struct log log;
-	unsigned events_per_cpu;
+	unsigned log_bits;
 	struct ring_buffer *samples; /* NULL = without spans */
 	const struct span_reader *span_reader; /* while they are read */
 };
@@ -132,15 +132,15 @@ static void configure(struct core *core, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = core->skeleton;
 
-	core->events_per_cpu = log_events_per_cpu(options->ring_bytes, core->probe.cpus);
-	skeleton->rodata->log_events = core->events_per_cpu;
+	core->log_bits = log_bits(options->ring_bytes, core->probe.cpus);
+	skeleton->rodata->log_bits = core->log_bits;
 	skeleton->rodata->can_cast = kernel_has_function("bpf_rdonly_cast", NULL);
 	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
 	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
 	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
 	calls_of_io((__u8 *)skeleton->rodata->call_of);
 	bpf_map__set_max_entries(skeleton->maps.heads, core->probe.cpus);
-	bpf_map__set_max_entries(skeleton->maps.events, core->probe.cpus * core->events_per_cpu);
+	bpf_map__set_max_entries(skeleton->maps.events, core->probe.cpus << core->log_bits);
 	if (options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS);
 	/* Since 6.5; only a safety net for interrupted completions. */
@@ -187,7 +187,7 @@ static int load(struct core *core, const struct options *options, const struct d
 			return -errno;
 	}
 	error = log_open(&core->log, reader, bpf_map__fd(skeleton->maps.heads), bpf_map__fd(skeleton->maps.events),
-			 bpf_map__fd(skeleton->maps.names), core->probe.cpus, core->events_per_cpu);
+			 bpf_map__fd(skeleton->maps.names), core->probe.cpus, core->log_bits);
 	return error ? error : iotrace_bpf__attach(skeleton);
 }
 

@@ -9,13 +9,18 @@
 
 #define READ_TRIES 1000 /* a program takes less than a microsecond to fill its slot */
 
-unsigned log_events_per_cpu(size_t bytes, unsigned cpus)
+unsigned log_bits(size_t bytes, unsigned cpus)
 {
-	unsigned events = 64;
+	unsigned bits = 6;
 
-	while ((size_t)events * 2 * cpus * sizeof(struct iotrace_event) <= bytes)
-		events *= 2;
-	return events;
+	while ((cpus * sizeof(struct iotrace_event)) << (bits + 1) <= bytes)
+		bits++;
+	return bits;
+}
+
+static size_t events_bytes(const struct log *log)
+{
+	return (log->cpus * sizeof(*log->events)) << log->bits;
 }
 
 static void *map_array(int fd, size_t bytes, int protection)
@@ -35,15 +40,15 @@ static int handle_name(void *context, void *data, size_t size)
 }
 
 int log_open(struct log *log, const struct log_reader *reader, int heads_fd, int events_fd, int names_fd,
-	     unsigned cpus, unsigned events_per_cpu)
+	     unsigned cpus, unsigned bits)
 {
-	*log = (struct log){.reader = *reader, .cpus = cpus, .events_per_cpu = events_per_cpu};
+	*log = (struct log){.reader = *reader, .cpus = cpus, .bits = bits};
 	log->heads = map_array(heads_fd, cpus * sizeof(*log->heads), PROT_READ | PROT_WRITE);
 	if (log->heads == MAP_FAILED) {
 		log->heads = NULL;
 		return -errno;
 	}
-	log->events = map_array(events_fd, (size_t)cpus * events_per_cpu * sizeof(*log->events), PROT_READ);
+	log->events = map_array(events_fd, events_bytes(log), PROT_READ);
 	if (log->events == MAP_FAILED) {
 		log->events = NULL;
 		return -errno;
@@ -57,28 +62,30 @@ int log_open(struct log *log, const struct log_reader *reader, int heads_fd, int
 	return 0;
 }
 
-/* Up to where all slots are whole; not further than before when a program is at work just now. */
-static __u64 whole_until(const struct iotrace_head *head, __u64 before)
+static bool is_whole(const struct iotrace_event *slot, __u16 lap)
 {
-	for (int i = 0; i < READ_TRIES; i++) {
-		__u64 committed = __atomic_load_n(&head->committed, __ATOMIC_ACQUIRE);
-
-		if (__atomic_load_n(&head->reserved, __ATOMIC_ACQUIRE) == committed)
-			return committed;
-	}
-	return before;
+	for (int i = 0; i < READ_TRIES; i++)
+		if (__atomic_load_n(&slot->wait, __ATOMIC_ACQUIRE) == lap)
+			return true;
+	return false;
 }
 
+/* Up to a slot that a program has taken and not yet filled. */
 static unsigned long consume_cpu(struct log *log, unsigned cpu)
 {
-	const struct iotrace_event *events = log->events + (size_t)cpu * log->events_per_cpu;
+	const struct iotrace_event *events = log->events + ((size_t)cpu << log->bits);
 	struct iotrace_head *head = &log->heads[cpu];
-	__u64 from = head->consumed;
+	__u64 from = head->consumed, to = from;
 
-	for (__u64 i = from; i < log->known[cpu]; i++)
-		log->reader.event(log->reader.context, &events[i & (log->events_per_cpu - 1)]);
-	__atomic_store_n(&head->consumed, log->known[cpu], __ATOMIC_RELEASE);
-	return log->known[cpu] - from;
+	for (; to < log->known[cpu]; to++) {
+		const struct iotrace_event *slot = &events[to & ((1U << log->bits) - 1)];
+
+		if (!is_whole(slot, iotrace_lap(to, log->bits)))
+			break;
+		log->reader.event(log->reader.context, slot);
+	}
+	__atomic_store_n(&head->consumed, to, __ATOMIC_RELEASE);
+	return to - from;
 }
 
 unsigned long log_consume(struct log *log, double *fullness)
@@ -87,11 +94,11 @@ unsigned long log_consume(struct log *log, double *fullness)
 	__u64 most = 0;
 
 	for (unsigned cpu = 0; cpu < log->cpus; cpu++) {
-		log->known[cpu] = whole_until(&log->heads[cpu], log->known[cpu]);
+		log->known[cpu] = __atomic_load_n(&log->heads[cpu].reserved, __ATOMIC_ACQUIRE);
 		if (log->known[cpu] - log->heads[cpu].consumed > most)
 			most = log->known[cpu] - log->heads[cpu].consumed;
 	}
-	*fullness = (double)most / log->events_per_cpu;
+	*fullness = (double)most / (1U << log->bits);
 	/* After the look at the heads: what those events refer to has been told by now. */
 	ring_buffer__consume(log->names);
 	for (unsigned cpu = 0; cpu < log->cpus; cpu++)
@@ -102,11 +109,9 @@ unsigned long log_consume(struct log *log, double *fullness)
 void log_close(struct log *log)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	size_t bytes = (size_t)log->cpus * log->events_per_cpu * sizeof(*log->events);
-
 	ring_buffer__free(log->names);
 	if (log->events)
-		munmap(log->events, (bytes + page - 1) / page * page);
+		munmap(log->events, (events_bytes(log) + page - 1) / page * page);
 	if (log->heads)
 		munmap(log->heads, (log->cpus * sizeof(*log->heads) + page - 1) / page * page);
 	free(log->known);

@@ -22,16 +22,16 @@ struct log {
 	struct iotrace_head *heads;
 	struct iotrace_event *events;
 	struct ring_buffer *names;
-	unsigned cpus, events_per_cpu;
-	__u64 *known; /* by CPU: how far the log is whole */
+	unsigned cpus, bits;
+	__u64 *known; /* by CPU: how many slots had been taken at the last look */
 };
 
-/* Events per CPU that `bytes` give room for, a power of two. */
-unsigned log_events_per_cpu(size_t bytes, unsigned cpus);
+/* `bytes` give room for 2^bits events of each CPU. */
+unsigned log_bits(size_t bytes, unsigned cpus);
 
 /* Returns 0 or a negative error. */
 int log_open(struct log *log, const struct log_reader *reader, int heads_fd, int events_fd, int names_fd,
-	     unsigned cpus, unsigned events_per_cpu);
+	     unsigned cpus, unsigned bits);
 
 /* Hands on what is there; returns how many events. `fullness` = the fullest log before, 0 to 1. */
 unsigned long log_consume(struct log *log, double *fullness);

@@ -249,7 +249,7 @@ static int finish(struct trace *trace)
 		step_beside(trace);
 	switch_off(trace);
 	find_never_completed(trace);
-	while (probe_consume(trace->probe, &fullness) > 0)
+	while (probe_consume(trace->probe, &fullness) > 0 || fullness > 0)
 		;
 	output_flush(&trace->output);
 	output_release_reserve(&trace->output);
