@@ -37,13 +37,16 @@ int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *m
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
-	__u32 device = device_of_bio(bio);
 	struct iotrace_flight *flight;
+	__u32 device;
 	__u64 now;
 
-	if (!switched_on || !is_traced(device))
+	if (!switched_on)
 		return 0;
 	now = bpf_ktime_get_ns();
+	device = device_of_bio(bio);
+	if (!is_traced(device))
+		return 0;
 	flight = bio_claim((__u64)bio);
 	if (!flight)
 		return 0;
@@ -194,10 +197,10 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 
 	if (!switched_on)
 		return 0;
+	now = bpf_ktime_get_ns();
 	device = device_of_request(rq);
 	if (!is_traced(device))
 		return 0;
-	now = bpf_ktime_get_ns();
 	flight = flight_of_request(rq, now);
 	if (!flight)
 		return 0;
@@ -313,12 +316,11 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
  * One request is over: the same condition under which blk_account_io_done() and, for flush commands,
  * blk_account_io_flush() count it, so that the sum can be compared with diskstats.
  */
-static __always_inline void finish(void *ctx, struct request *rq, __u32 device, __u8 status)
+static __always_inline void finish(void *ctx, struct request *rq, __u64 now, __u8 status)
 {
+	__u32 device = device_of_request(rq), op = FIELD(rq, cmd_flags) & OP_MASK;
 	struct iotrace_counters *of_device = counters_of(device);
 	bool counted = is_counted(rq);
-	__u32 op = FIELD(rq, cmd_flags) & OP_MASK;
-	__u64 now = bpf_ktime_get_ns();
 	struct iotrace_flight *flight;
 	bool on = switched_on;
 
@@ -338,6 +340,8 @@ static __always_inline void finish(void *ctx, struct request *rq, __u32 device, 
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
+	/* First of all: reading the clock waits for all reads before it, and those below can wait together. */
+	__u64 now = bpf_ktime_get_ns();
 	struct iotrace_flight *flight;
 
 	/* Only the last of several partial completions ends the request. */
@@ -350,7 +354,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 			flight->event.flags |= FLIGHT_FLUSHED;
 		return 0;
 	}
-	finish(ctx, rq, device_of_request(rq), status_of(error));
+	finish(ctx, rq, now, status_of(error));
 	return 0;
 }
 
@@ -369,7 +373,7 @@ int BPF_PROG(block_io_done, struct request *rq)
 		return 0;
 	flight = flight_find((__u64)rq);
 	if (!flight || flight->generation != FIELD(rq, start_time_ns) || !(flight->event.flags & FLIGHT_DONE)) {
-		finish(ctx, rq, device_of_request(rq), 0);
+		finish(ctx, rq, bpf_ktime_get_ns(), 0);
 		flight = flight_find((__u64)rq);
 	}
 	if (flight && flight->event.flags & FLIGHT_DONE)
