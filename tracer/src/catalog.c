@@ -34,6 +34,7 @@ void catalog_open(struct catalog *catalog, struct output *output)
 		.names.key_bytes = sizeof(struct name_key),
 		.inodes.key_bytes = sizeof(struct inode_key),
 		.disks_defined.key_bytes = sizeof(__u64),
+		.last_device_number = -1,
 	};
 }
 
@@ -188,13 +189,18 @@ static void define_device(struct output *output, size_t number, const struct dev
 __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 {
 	size_t where;
-	__u32 number = table_find(&catalog->tasks, task, &where);
+	__u32 number = catalog->last_task_number;
 
-	if (number)
+	if (number && memcmp(task, &catalog->last_task, sizeof(*task)) == 0)
 		return number;
-	number = catalog->tasks.used + 1;
-	table_add(&catalog->tasks, task, where, number);
-	define_task(catalog->output, number, task);
+	number = table_find(&catalog->tasks, task, &where);
+	if (!number) {
+		number = catalog->tasks.used + 1;
+		table_add(&catalog->tasks, task, where, number);
+		define_task(catalog->output, number, task);
+	}
+	catalog->last_task = *task;
+	catalog->last_task_number = number;
 	return number;
 }
 
@@ -209,7 +215,7 @@ __u32 catalog_file(struct catalog *catalog, __u32 number)
 	return file;
 }
 
-__u16 catalog_device(struct catalog *catalog, __u32 id)
+static __u16 find_device(struct catalog *catalog, __u32 id)
 {
 	struct devices *devices = catalog->output->devices;
 	struct device *device = devices_find_or_add(devices, id);
@@ -217,6 +223,8 @@ __u16 catalog_device(struct catalog *catalog, __u32 id)
 	__u64 key = id;
 	size_t where;
 
+	catalog->last_device = id;
+	catalog->last_device_number = number;
 	if (!table_find(&catalog->disks_defined, &key, &where)) {
 		table_add(&catalog->disks_defined, &key, where, 1);
 		define_device(catalog->output, number, device);
@@ -224,8 +232,17 @@ __u16 catalog_device(struct catalog *catalog, __u32 id)
 	return number;
 }
 
+__u16 catalog_device(struct catalog *catalog, __u32 id)
+{
+	bool is_last = catalog->last_device_number >= 0 && catalog->last_device == id;
+
+	return is_last ? catalog->last_device_number : find_device(catalog, id);
+}
+
 void catalog_forget_definitions(struct catalog *catalog)
 {
+	catalog->last_task_number = 0;
+	catalog->last_device_number = -1;
 	table_clear(&catalog->tasks);
 	table_clear(&catalog->disks_defined);
 	for (__u32 i = 0; i < catalog->file_count; i++)

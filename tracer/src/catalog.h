@@ -21,6 +21,11 @@ struct catalog {
 	__u32 *file_of_number; /* by the number that the BPF program gave: index in `files` + 1 */
 	__u32 numbers;
 	struct table disks_defined;
+	/* Of the event before, mostly the same; numbers 0 and -1: none. */
+	struct iotrace_task last_task;
+	__u32 last_task_number;
+	__u32 last_device;
+	int last_device_number;
 };
 
 void catalog_open(struct catalog *catalog, struct output *output);
