@@ -117,15 +117,17 @@ static __always_inline void count_call(struct iotrace_vfs_table *table, const st
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs)
 {
-	struct task_struct *current = bpf_get_current_task_btf();
+	__u64 number = SYSCALL_NUMBER(regs);
 	struct iotrace_vfs_table *table;
+	struct task_struct *current;
 	struct call *call;
 	__u32 zero = 0;
 	__u64 now;
 
-	if (!switched_on)
+	if (!switched_on || !call_is_timed(kind_of_call(number)))
 		return 0;
-	call = current_call(current, number_of_call(current));
+	current = bpf_get_current_task_btf();
+	call = current_call(current, number);
 	if (!call || !(call->on_file || call->bios))
 		return 0;
 	now = bpf_ktime_get_ns();
