@@ -113,6 +113,7 @@ unsigned long log_consume(struct log *log, double *fullness)
 void log_close(struct log *log)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
+
 	ring_buffer__free(log->names);
 	if (log->events)
 		munmap(log->events, (events_bytes(log) + page - 1) / page * page);
