@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tracer.guests.layout import LEFT_OUT, TESTS_UNTIL
 from tracer.tests.tracing import BACKEND, TRACER, HiddenEventsError
 
 DISK_BYTES = 256 << 20
@@ -19,6 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=[HiddenEventsError.__name__]))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """In a guest of the kernel matrix, with whose start the clock begins."""
+    if time.monotonic() > float(os.environ.get(TESTS_UNTIL, "inf")):
+        pytest.skip(LEFT_OUT)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -33,11 +35,14 @@ class FileSystem:
     kind: str
 
 
-@pytest.fixture(params=["ext4", "xfs"])
-def filesystem(request: pytest.FixtureRequest, can_trace: None, tmp_path: Path) -> Iterator[FileSystem]:
+@pytest.fixture(scope="module", params=["ext4", "xfs"])
+def volume(
+    request: pytest.FixtureRequest, can_trace: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FileSystem]:
     kind = str(request.param)
     options = {"ext4": ["-q", "-E", "lazy_itable_init=0"], "xfs": ["-q"]}[kind]
-    image, directory = tmp_path / "disk.img", tmp_path / "mounted"
+    folder = tmp_path_factory.mktemp(kind)
+    image, directory = folder / "disk.img", folder / "mounted"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
     directory.mkdir()
@@ -52,13 +57,22 @@ def filesystem(request: pytest.FixtureRequest, can_trace: None, tmp_path: Path) 
         except (OSError, subprocess.CalledProcessError) as error:
             pytest.skip(f"no {kind} here: {error}")
         try:
-            (directory / "db" / "WALs").mkdir(parents=True)
             yield FileSystem(Path(disk).name, directory, kind)
         finally:
             subprocess.run(["umount", str(directory)], check=True)
     finally:
         subprocess.run(["losetup", "-d", disk], check=True)
         image.unlink()
+
+
+@pytest.fixture
+def filesystem(volume: FileSystem) -> Iterator[FileSystem]:
+    """A folder of the test's own, and nothing of the tests before it is still to be written."""
+    directory = Path(tempfile.mkdtemp(dir=volume.directory))
+    (directory / "db" / "WALs").mkdir(parents=True)
+    os.sync()
+    yield replace(volume, directory=directory)
+    shutil.rmtree(directory)
 
 
 def extents(path: Path) -> list[tuple[int, int]]:
@@ -94,7 +108,7 @@ def run_fio(path: Path, *arguments: str) -> int:
 
 
 def lay_out(path: Path, megabytes: int) -> None:
-    path.write_bytes(os.urandom(megabytes << 20))
+    path.write_bytes(bytes(megabytes << 20))
     with path.open("rb+") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
