@@ -42,7 +42,7 @@ EXIT_OUTPUT = 4
 EXIT_UNREADABLE = 5
 
 LAYERS = ("vfs_ns", "block_ns", "driver_ns", "device_ns")
-TRACING_MODES = ("block", "irq", "nvme", "scsi", "fentry")
+TRACING_MODES = ("block", "irq", "nvme", "scsi", "fentry", "kprobe")
 FLAG_SYNC = 1
 FLAG_META = 16
 

@@ -25,6 +25,7 @@ struct library {
 	const char *(*name)(void *module, size_t index);
 	void *(*start)(void *module, size_t index);
 	size_t (*bytes)(void *module, size_t index);
+	unsigned (*kern_version)(void *module);
 };
 
 static bool load(struct library *library)
@@ -40,7 +41,9 @@ static bool load(struct library *library)
 	*(void **)&library->name = dlsym(handle, "bpf_function_name");
 	*(void **)&library->start = dlsym(handle, "bpf_function_start_id");
 	*(void **)&library->bytes = dlsym(handle, "bpf_function_size_id");
-	if (library->create && library->count && library->name && library->start && library->bytes)
+	*(void **)&library->kern_version = dlsym(handle, "bpf_module_kern_version");
+	if (library->create && library->count && library->name && library->start && library->bytes &&
+	    library->kern_version)
 		return true;
 	fprintf(stderr, LIBRARY ": another library than that of BCC\n");
 	return false;
@@ -65,7 +68,10 @@ static char *read_all(FILE *file)
 static bool write_programs(const struct library *library, void *module, FILE *out)
 {
 	for (size_t i = 0; i < library->count(module); i++) {
-		struct compiled_program program = {.bytes = library->bytes(module, i)};
+		struct compiled_program program = {
+			.bytes = library->bytes(module, i),
+			.kern_version = library->kern_version(module),
+		};
 
 		snprintf(program.name, sizeof(program.name), "%s", library->name(module, i));
 		if (fwrite(&program, sizeof(program), 1, out) != 1 ||

@@ -6,8 +6,9 @@
 #include <linux/types.h>
 
 struct compiled_program {
-	char name[64]; /* also that of its tracepoint */
+	char name[64]; /* also that of its tracepoint, if it has one */
 	__u32 bytes;
+	__u32 kern_version; /* LINUX_VERSION_CODE; kernels before 5.0 ask for it with kprobes */
 };
 
 #endif

@@ -136,8 +136,27 @@ static __always_inline struct task_struct *task_now(void)
 	return (struct task_struct *)bpf_get_current_task();
 }
 
+static __always_inline u64 number_at(u64 address)
+{
+	u64 number = 0;
+
+	bpf_probe_read(&number, sizeof(number), (void *)address);
+	return number;
+}
+
+#define FUNCTION_ARGUMENT_1(regs) PT_REGS_PARM1(regs)
+#define FUNCTION_ARGUMENT_2(regs) PT_REGS_PARM2(regs)
+
 /* Bios merged behind these are not looked at. */
 #define FOR_EACH_BIO(look, gathering) UNTIL_OR_32_TIMES(look(0, gathering))
+
+/* Drivers take several requests at once since 5.16, where loops need not be written out. */
+#define HAS_BATCHES (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0))
+#define FOR_EACH_REQUEST(look, batch)                                                                                 \
+	do                                                                                                            \
+		for (int i_ = 0; i_ < 64 && !look(i_, batch); i_++)                                                   \
+			;                                                                                             \
+	while (0)
 
 #define SETTING(field)                                                                                                \
 	({                                                                                                            \

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * When the driver took a request, gave it to the device, and saw it completed. Of both backends, but for the
- * functions (fentry.bpf.h). Which of these programs are
+ * When the driver took a request, gave it to the device, and saw it completed. Of both backends; functions are in
+ * function.bpf.h. Which of these programs are
  * loaded depends on the disks and on the kernel (src/driver.c); a request without a mark has no driver layer.
  *
  *   NVMe .... nvme_setup_cmd, block_rq_issue, (doorbell, device, interrupt,) nvme_sq, block_rq_complete
  *   SCSI .... block_rq_issue, scsi_dispatch_cmd_start, (adapter, device,) scsi_dispatch_cmd_done, block_rq_complete
- *   fentry .. queue_rq, block_rq_issue, (notify, device, interrupt,) blk_mq_complete_request_remote, block_rq_complete
+ *   fentry .. queue_rq, block_rq_issue, (notify, device, interrupt,) blk_mq_complete_request_remote, block_rq_complete;
+ *             kprobe the same
  *   irq ..... block_rq_issue, (notify, device,) irq_handler_entry, block_rq_complete
  */
 #ifndef DRIVER_BPF_H

@@ -34,6 +34,7 @@ enum iotrace_tracing {
 	IOTRACE_NVME = 2,   /* driver: nvme_setup_cmd -> issue, nvme_sq -> completion */
 	IOTRACE_SCSI = 3,   /* driver: issue -> scsi_dispatch_cmd_start, scsi_dispatch_cmd_done -> completion */
 	IOTRACE_FENTRY = 4, /* driver: queue_rq -> issue, blk_mq_complete_request_remote -> completion */
+	IOTRACE_KPROBE = 5, /* the same */
 	IOTRACE_TRACINGS,
 };
 

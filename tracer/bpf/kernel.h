@@ -23,9 +23,12 @@ struct super_block {
 	__u32 s_dev;
 };
 
+struct address_space;
+
 struct inode {
 	__u16 i_mode;
 	struct super_block *i_sb;
+	struct address_space *i_mapping;
 	unsigned long i_ino;
 	struct hlist_head i_dentry;
 	__u32 i_generation;
@@ -174,9 +177,11 @@ struct task_struct {
 
 struct pt_regs {
 #if defined(__TARGET_ARCH_x86)
+	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
+	__u64 regs[31];
 	__u64 orig_x0;
 	int syscallno;
 #endif
@@ -188,9 +193,13 @@ struct pt_regs {
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(regs) ((long)(regs)->orig_ax)
 #define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->di)
+#define FUNCTION_ARGUMENT_1(regs) ((regs)->di)
+#define FUNCTION_ARGUMENT_2(regs) ((regs)->si)
 #elif defined(__TARGET_ARCH_arm64)
 #define SYSCALL_NUMBER(regs) ((long)(regs)->syscallno)
 #define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->orig_x0)
+#define FUNCTION_ARGUMENT_1(regs) ((regs)->regs[0])
+#define FUNCTION_ARGUMENT_2(regs) ((regs)->regs[1])
 #else
 #error "where does this machine keep the number of the system call?"
 #endif

@@ -7,10 +7,14 @@
 #include "file.bpf.h"
 #include "syscall.bpf.h"
 
-/* The file's inode when the page belongs to a page cache; NULL for anonymous memory. */
+/*
+ * The file's inode when the page belongs to a page cache; NULL for anonymous memory, and for the kernel's own (XFS writes
+ * small metadata from there), where other things stand in the same place: a page cache and its inode name each other.
+ */
 static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
 {
 	struct page *page = PEEK(bio_vec, FIELD(bio, bi_io_vec), bv_page);
+	struct inode *inode;
 	/* It shares its place with pointers, so the verifier takes it for one. */
 	__u64 head = as_number(cell, (void *)PEEK(page, page, compound_head)), mapping;
 
@@ -19,7 +23,8 @@ static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
 	mapping = as_number(cell, PEEK(page, head - 1, mapping));
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return NULL;
-	return PEEK(address_space, mapping, host);
+	inode = PEEK(address_space, mapping, host);
+	return inode && as_number(cell, PEEK(inode, inode, i_mapping)) == mapping ? inode : NULL;
 }
 
 static __always_inline struct inode *inode_of_direct(struct bio *bio)

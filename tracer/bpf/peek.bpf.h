@@ -16,6 +16,9 @@
 
 #define MAX_BIOS 1024
 #define FOR_EACH_BIO(look, gathering) bpf_loop(MAX_BIOS, look, gathering, 0)
+#define MAX_BATCH 256
+#define HAS_BATCHES 1
+#define FOR_EACH_REQUEST(look, batch) bpf_loop(MAX_BATCH, look, batch, 0)
 #define task_now() bpf_get_current_task_btf()
 
 /* Of a pointer that the verifier trusts. */
@@ -49,13 +52,18 @@ static __always_inline __u64 as_number(__u64 *cell, const void *pointer)
 	return *(volatile __u64 *)cell;
 }
 
+static __always_inline __u64 number_at(__u64 address)
+{
+	__u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), (void *)address);
+	return number;
+}
+
 /* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
 static __always_inline __u64 address_of(void *ctx)
 {
-	__u64 address = 0;
-
-	bpf_probe_read_kernel(&address, sizeof(address), ctx);
-	return address;
+	return number_at((__u64)ctx);
 }
 
 /* The same without a call. The verifier does allow the half of a pointer, and for it to be a number. */

@@ -223,6 +223,7 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	if (!flight || flight->generation != FIELD(rq, start_time_ns))
 		return 0;
 	flight->event.requeues++;
+	flight->event.seen_ns = 0;
 	flight->event.flags &= ~FLIGHT_COUNTED; /* it may now be merged into another one, and never complete */
 	return 0;
 }

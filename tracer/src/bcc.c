@@ -17,6 +17,7 @@
 #include "calls.h"
 #include "compiler.h"
 #include "kernel_types.h"
+#include "kprobe.h"
 #include "perf_log.h"
 #include "targets.h"
 
@@ -46,7 +47,7 @@ static const struct {
 
 struct program {
 	char name[64];
-	int fd, link;
+	int fd, link; /* -1 = none: see kprobes */
 };
 
 struct bcc {
@@ -55,6 +56,7 @@ struct bcc {
 	int maps[BCC_MAP_COUNT];
 	struct program programs[MAX_PROGRAMS];
 	size_t program_count;
+	struct kprobes kprobes;
 	struct perf_log *log;
 };
 
@@ -161,6 +163,11 @@ static bool set(struct bcc *bcc)
 
 /* ---- programs ---- */
 
+static bool is_kprobe(const char *name)
+{
+	return strncmp(name, "kprobe_", 7) == 0;
+}
+
 static bool is_wanted(const char *name, const struct options *options, const struct devices *devices,
 		      const struct driver_support *support)
 {
@@ -172,6 +179,8 @@ static bool is_wanted(const char *name, const struct options *options, const str
 		return !options->no_vfs;
 	if (strcmp(name, "irq_handler_entry") == 0)
 		return uses_irqs(devices);
+	if (is_kprobe(name))
+		return kprobes_wanted(devices);
 	if (strncmp(name, "nvme_", 5) == 0)
 		return support->nvme;
 	if (strncmp(name, "scsi_", 5) == 0)
@@ -181,20 +190,28 @@ static bool is_wanted(const char *name, const struct options *options, const str
 
 #define LOG_BYTES (16 << 20)
 
+static int load(const struct compiled_program *program, const struct bpf_insn *instructions, char *log)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .kern_version = program->kern_version, .log_buf = log,
+		    .log_size = log ? LOG_BYTES : 0, .log_level = log ? 1 : 0);
+
+	return bpf_prog_load(is_kprobe(program->name) ? BPF_PROG_TYPE_KPROBE : BPF_PROG_TYPE_RAW_TRACEPOINT,
+			     program->name, "Dual BSD/GPL", instructions, program->bytes / sizeof(*instructions), &options);
+}
+
 /* The verifier's last line, but for its statistics, is the cause. */
-static bool explain_refusal(const char *name, const struct bpf_insn *instructions, size_t count)
+static bool explain_refusal(const struct compiled_program *program, const struct bpf_insn *instructions)
 {
 	int error = errno;
 	char *log = calloc(1, LOG_BYTES), *line, *rest = log, *cause = "";
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .log_buf = log, .log_size = LOG_BYTES, .log_level = 1);
 
 	if (!log)
 		abort();
-	bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, NULL, "Dual BSD/GPL", instructions, count, &options);
+	load(program, instructions, log);
 	while ((line = strsep(&rest, "\n")))
 		if (*line && strncmp(line, "processed ", 10) != 0)
 			cause = line;
-	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", name, strerror(error), cause);
+	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", program->name, strerror(error), cause);
 	free(log);
 	return false;
 }
@@ -207,20 +224,38 @@ static void insert_maps(const struct bcc *bcc, struct bpf_insn *instructions, si
 			instructions[i].imm = bcc->maps[instructions[i].imm];
 }
 
-static bool attach(struct bcc *bcc, const char *name, struct bpf_insn *instructions, size_t count)
+static bool attach(struct bcc *bcc, const struct compiled_program *compiled, struct bpf_insn *instructions)
 {
 	struct program *program = &bcc->programs[bcc->program_count];
+	const char *name = compiled->name;
 
-	insert_maps(bcc, instructions, count);
+	insert_maps(bcc, instructions, compiled->bytes / sizeof(*instructions));
 	snprintf(program->name, sizeof(program->name), "%s", name);
-	program->fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, name, "Dual BSD/GPL", instructions, count, NULL);
+	program->fd = load(compiled, instructions, NULL);
 	if (program->fd < 0)
-		return errno == EPERM ? failed(name) : explain_refusal(name, instructions, count);
+		return errno == EPERM ? failed(name) : explain_refusal(compiled, instructions);
 	bcc->program_count++;
-	program->link = bpf_raw_tracepoint_open(name, program->fd);
-	if (program->link >= 0)
-		return true;
-	return failed(name);
+	program->link = is_kprobe(name) ? -1 : bpf_raw_tracepoint_open(name, program->fd);
+	return program->link >= 0 || is_kprobe(name) || failed(name);
+}
+
+static int descriptor_of(const struct bcc *bcc, const char *name)
+{
+	for (size_t i = 0; i < bcc->program_count; i++)
+		if (strcmp(bcc->programs[i].name, name) == 0)
+			return bcc->programs[i].fd;
+	return -1;
+}
+
+static bool attach_kprobes(struct bcc *bcc, const struct devices *devices)
+{
+	const struct kprobe_programs programs = {
+		.queue_rq = descriptor_of(bcc, "kprobe_queue_rq"),
+		.queue_rqs = descriptor_of(bcc, "kprobe_queue_rqs"),
+		.complete = descriptor_of(bcc, "kprobe_complete"),
+	};
+
+	return kprobes_attach(&bcc->kprobes, devices, &programs) || failed("kprobes");
 }
 
 /* `compiled` is what the compiler wrote. */
@@ -238,11 +273,11 @@ static bool attach_all(struct bcc *bcc, FILE *compiled, const struct options *op
 			return false;
 		}
 		if (is_wanted(program.name, options, devices, support) &&
-		    !attach(bcc, program.name, instructions, program.bytes / sizeof(*instructions)))
+		    !attach(bcc, &program, instructions))
 			return false;
 	}
 	snprintf(reason, sizeof(reason), "libbcc made no programs");
-	return bcc->program_count;
+	return bcc->program_count && attach_kprobes(bcc, devices);
 }
 
 static bool compile_and_attach(struct bcc *bcc, const struct options *options, const struct devices *devices,
@@ -265,6 +300,7 @@ static void bcc_close(struct probe *probe)
 {
 	struct bcc *bcc = bcc_of(probe);
 
+	kprobes_close(&bcc->kprobes);
 	for (size_t i = 0; i < bcc->program_count; i++) {
 		if (bcc->programs[i].link >= 0)
 			close(bcc->programs[i].link);

@@ -16,12 +16,14 @@
 #include "calls.h"
 #include "iotrace.skel.h"
 #include "kernel_types.h"
+#include "kprobe.h"
 #include "targets.h"
 
 struct core {
 	struct probe probe;
 	struct iotrace_bpf *skeleton;
 	struct log log;
+	struct kprobes kprobes;
 	unsigned log_bits;
 	struct ring_buffer *samples; /* NULL = without spans */
 	const struct span_reader *span_reader; /* while they are read */
@@ -91,6 +93,9 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rq, fentry);
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rqs, fentry && support->fentry_batch);
 	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
+	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rq, kprobes_wanted(devices));
+	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rqs, kprobes_wanted(devices));
+	bpf_program__set_autoload(skeleton->progs.kprobe_complete, kprobes_wanted(devices));
 }
 
 static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
@@ -163,6 +168,23 @@ static int handle_sample(void *context, void *data, size_t size)
 	return 0;
 }
 
+static int attach(struct core *core, const struct devices *devices)
+{
+	const struct iotrace_bpf *skeleton = core->skeleton;
+	int error = iotrace_bpf__attach(core->skeleton);
+
+	if (error || !kprobes_wanted(devices))
+		return error;
+	return kprobes_attach(&core->kprobes, devices,
+			      &(struct kprobe_programs){
+				      .queue_rq = bpf_program__fd(skeleton->progs.kprobe_queue_rq),
+				      .queue_rqs = bpf_program__fd(skeleton->progs.kprobe_queue_rqs),
+				      .complete = bpf_program__fd(skeleton->progs.kprobe_complete),
+			      })
+		       ? 0
+		       : -errno;
+}
+
 static int load(struct core *core, const struct options *options, const struct devices *devices,
 		const struct log_reader *reader)
 {
@@ -188,13 +210,14 @@ static int load(struct core *core, const struct options *options, const struct d
 	}
 	error = log_open(&core->log, reader, bpf_map__fd(skeleton->maps.heads), bpf_map__fd(skeleton->maps.events),
 			 bpf_map__fd(skeleton->maps.names), core->probe.cpus, core->log_bits);
-	return error ? error : iotrace_bpf__attach(skeleton);
+	return error ? error : attach(core, devices);
 }
 
 static void core_close(struct probe *probe)
 {
 	struct core *core = core_of(probe);
 
+	kprobes_close(&core->kprobes);
 	ring_buffer__free(core->samples);
 	log_close(&core->log);
 	iotrace_bpf__destroy(core->skeleton);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kernel_types.h"
+#include "kprobe.h"
 
 static const char *const NVME_MODULES[] = {"nvme_core", NULL};
 static const char *const SCSI_MODULES[] = {"scsi_mod", NULL};
@@ -51,7 +52,7 @@ static bool can_attach_to_modules(void)
 	return bpf_btf_get_next_id(0, &id) == 0;
 }
 
-void driver_probe(struct driver_support *support)
+static void probe_core(struct driver_support *support)
 {
 	*support = (struct driver_support){.irq = kernel_has_tracepoint("irq_handler_entry", NULL)};
 	support->modules = can_attach_to_modules();
@@ -70,7 +71,7 @@ void driver_probe(struct driver_support *support)
 }
 
 /* Tracepoints of modules since 5.0. */
-void driver_probe_bcc(struct driver_support *support)
+static void probe_bcc(struct driver_support *support)
 {
 	*support = (struct driver_support){
 		.modules = true,
@@ -79,6 +80,26 @@ void driver_probe_bcc(struct driver_support *support)
 			kernel_has_raw_tracepoint("scsi_dispatch_cmd_done"),
 		.irq = kernel_has_raw_tracepoint("irq_handler_entry"),
 	};
+}
+
+static void keep_only(struct driver_support *support, int tracing)
+{
+	support->nvme &= tracing == IOTRACE_NVME;
+	support->scsi &= tracing == IOTRACE_SCSI;
+	support->fentry &= tracing == IOTRACE_FENTRY;
+	support->kprobe &= tracing == IOTRACE_KPROBE;
+	support->irq &= tracing == IOTRACE_IRQ;
+}
+
+void driver_probe(struct driver_support *support, const struct options *options)
+{
+	if (options->backend == BACKEND_BCC)
+		probe_bcc(support);
+	else
+		probe_core(support);
+	support->kprobe = true; /* which function depends on the disk: kprobe_possible */
+	if (options->tracing != ANY_TRACING)
+		keep_only(support, options->tracing);
 }
 
 /* ---- disks ---- */
@@ -108,25 +129,52 @@ static bool is_driven_by(const char *disk, const char *link, const char *wanted)
 	return strcmp(name, wanted) == 0;
 }
 
-enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk)
+static bool has_irqs(const char *disk)
 {
-	__u32 *irqs;
-	bool has_irq;
+	__u32 *irqs = calloc(IOTRACE_IRQS, sizeof(*irqs));
+	bool found;
 
-	if (is_nvme(disk) && support->nvme)
-		return IOTRACE_NVME;
-	if (is_driven_by(disk, "device/subsystem", "scsi") && support->scsi)
-		return IOTRACE_SCSI;
-	if (is_driven_by(disk, "device/driver", "virtio_blk") && support->fentry)
-		return IOTRACE_FENTRY;
-	if (!support->irq)
-		return IOTRACE_BLOCK;
-	irqs = calloc(IOTRACE_IRQS, sizeof(*irqs));
 	if (!irqs)
 		abort();
-	has_irq = driver_irqs(disk, 1, irqs);
+	found = driver_irqs(disk, 1, irqs);
 	free(irqs);
-	return has_irq ? IOTRACE_IRQ : IOTRACE_BLOCK;
+	return found;
+}
+
+static bool has_kprobes(const char *disk)
+{
+	const struct driver_functions *functions = kprobe_functions(disk);
+
+	return functions && kprobe_possible(functions);
+}
+
+static bool offers(const struct driver_support *support, const char *disk, enum iotrace_tracing mode)
+{
+	switch (mode) {
+	case IOTRACE_NVME:
+		return support->nvme && is_nvme(disk);
+	case IOTRACE_SCSI:
+		return support->scsi && is_driven_by(disk, "device/subsystem", "scsi");
+	case IOTRACE_FENTRY:
+		return support->fentry && is_driven_by(disk, "device/driver", "virtio_blk");
+	case IOTRACE_KPROBE:
+		return support->kprobe && has_kprobes(disk);
+	case IOTRACE_IRQ:
+		return support->irq && has_irqs(disk);
+	default:
+		return false;
+	}
+}
+
+enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk)
+{
+	static const enum iotrace_tracing BEST_FIRST[] = {IOTRACE_NVME, IOTRACE_SCSI, IOTRACE_FENTRY, IOTRACE_KPROBE,
+							  IOTRACE_IRQ};
+
+	for (size_t i = 0; i < sizeof(BEST_FIRST) / sizeof(BEST_FIRST[0]); i++)
+		if (offers(support, disk, BEST_FIRST[i]))
+			return BEST_FIRST[i];
+	return IOTRACE_BLOCK;
 }
 
 /* What the names of a disk's interrupts begin with: "virtio1-req.0", "nvme0q3". False: they belong to others, too. */
@@ -187,12 +235,12 @@ bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS])
 
 const char *driver_mode_name(enum iotrace_tracing mode)
 {
-	static const char *const NAMES[IOTRACE_TRACINGS] = {"block", "irq", "nvme", "scsi", "fentry"};
+	static const char *const NAMES[IOTRACE_TRACINGS] = {"block", "irq", "nvme", "scsi", "fentry", "kprobe"};
 
 	return NAMES[mode];
 }
 
-const char *driver_not_visible(enum iotrace_tracing mode)
+const char *driver_not_visible(enum iotrace_tracing mode, int wanted)
 {
 	static const char *const WHY[IOTRACE_TRACINGS] = {
 		[IOTRACE_BLOCK] = "no tracepoint, function or interrupt of this driver can be attached to; "
@@ -201,7 +249,10 @@ const char *driver_not_visible(enum iotrace_tracing mode)
 				"the driver layer is interrupt to completion",
 		[IOTRACE_SCSI] = "the host adapter's driver: its time is part of device",
 		[IOTRACE_FENTRY] = "interrupt entry until the driver found the request: its time is part of device",
+		[IOTRACE_KPROBE] = "interrupt entry until the driver found the request: its time is part of device",
 	};
 
+	if (mode == IOTRACE_BLOCK && wanted != ANY_TRACING)
+		return "left out (--tracing); its time is part of block and device";
 	return WHY[mode];
 }

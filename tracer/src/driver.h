@@ -7,18 +7,18 @@
 #include <linux/types.h>
 
 #include "iotrace.h"
+#include "options.h"
 
 /* What can be attached to. */
 struct driver_support {
 	bool modules; /* programs for modules may be loaded */
-	bool nvme, scsi, irq;
+	bool nvme, scsi, kprobe, irq;
 	bool fentry;	   /* functions of virtio_blk */
 	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */
 };
 
-/* What the CO-RE backend can attach to, and the BCC backend. */
-void driver_probe(struct driver_support *support);
-void driver_probe_bcc(struct driver_support *support);
+/* What the backend can attach to; only what --tracing asks for, if it does. */
+void driver_probe(struct driver_support *support, const struct options *options);
 
 /* By the name of the disk. */
 enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk);
@@ -29,7 +29,7 @@ bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS]);
 /* As in the column tracing_mode. */
 const char *driver_mode_name(enum iotrace_tracing mode);
 
-/* What of the driver's time this mode does not show; NULL when it shows all. */
-const char *driver_not_visible(enum iotrace_tracing mode);
+/* What of the driver's time this mode does not show; NULL when it shows all. `wanted`: --tracing. */
+const char *driver_not_visible(enum iotrace_tracing mode, int wanted);
 
 #endif

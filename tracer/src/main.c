@@ -123,18 +123,20 @@ static __u64 idle_count(struct probe *probe, __u32 device)
 	return counters.idle;
 }
 
-static void probe_drivers(const struct options *options, struct driver_support *support)
+/* False: a disk that was named does not have the mode that was asked for. */
+static bool choose_modes(const struct options *options, struct devices *devices, const struct driver_support *support)
 {
-	if (options->backend == BACKEND_BCC)
-		driver_probe_bcc(support);
-	else
-		driver_probe(support);
-}
+	for (size_t i = 0; i < devices->count; i++) {
+		struct device *device = &devices->list[i];
 
-static void choose_modes(struct devices *devices, const struct driver_support *support)
-{
-	for (size_t i = 0; i < devices->count; i++)
-		devices->list[i].tracing = driver_mode(support, devices->list[i].name);
+		device->tracing = driver_mode(support, device->name);
+		if (!device->chosen || options->tracing == ANY_TRACING || (int)device->tracing == options->tracing)
+			continue;
+		complain("leave it out: the best mode of the disk is chosen then", "this disk or kernel does not have it",
+			 "--device %s --tracing %s", device->name, driver_mode_name(options->tracing));
+		return false;
+	}
+	return true;
 }
 
 static void switch_on(struct trace *trace)
@@ -293,11 +295,11 @@ static int check(const struct options *options)
 	const char *why = NULL;
 	struct probe *probe;
 
-	probe_drivers(options, &support);
+	driver_probe(&support, options);
 	devices_add_all(&devices);
-	choose_modes(&devices, &support);
+	choose_modes(options, &devices, &support);
 	probe = probe_open(options, &devices, &support, &reader, &why);
-	status_print_check(probe_backend(options), &devices, probe ? NULL : why);
+	status_print_check(options, &devices, probe ? NULL : why);
 	devices_free(&devices);
 	probe_close(probe);
 	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
@@ -343,8 +345,9 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 
 	if (code != EXIT_OK)
 		return code;
-	probe_drivers(&trace->options, &trace->support);
-	choose_modes(&trace->devices, &trace->support);
+	driver_probe(&trace->support, &trace->options);
+	if (!choose_modes(&trace->options, &trace->devices, &trace->support))
+		return EXIT_CANNOT_TRACE;
 	code = beside_open(&trace->beside, &trace->options);
 	if (code == EXIT_OK)
 		code = trace_to_output(trace, signals);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "driver.h"
 #include "kernel_types.h"
 #include "say.h"
 
@@ -28,6 +29,8 @@ static const char HELP[] =
 	"  --comm NAME       only requests of threads of this name\n"
 	"  --mode R|W|D|F    only reads, writes, discards, flushes\n"
 	"  --min-latency US  only requests that took at least so many microseconds\n"
+	"  --tracing MODE    time the drivers in this mode: block, irq, nvme, scsi, fentry, kprobe; disks without it get\n"
+	"                    block (default: the best of each disk)\n"
 	"  --sample N        only one of N requests, chosen at random\n"
 	"  --scheduler       time in the I/O scheduler, too; costs a program more per request\n"
 	"  --rotate-bytes N  begin a new file after so many bytes; FILE.1, FILE.2 ... are the older ones\n"
@@ -61,7 +64,8 @@ static const struct option LONG_OPTIONS[] = {
 	{"context", required_argument, NULL, 'x'},    {"peers", required_argument, NULL, 'e'},
 	{"spans", required_argument, NULL, 'S'},      {"span-sample", required_argument, NULL, 'N'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
-	{"min-latency", required_argument, NULL, 'l'}, {"sample", required_argument, NULL, 's'},
+	{"min-latency", required_argument, NULL, 'l'}, {"tracing", required_argument, NULL, 'T'},
+	{"sample", required_argument, NULL, 's'},
 	{"rotate-bytes", required_argument, NULL, 'R'}, {"keep-files", required_argument, NULL, 'K'},
 	{"min-free-bytes", required_argument, NULL, 'F'},
 	{"backend", required_argument, NULL, 'B'},    {"kernel-headers", required_argument, NULL, 'H'},
@@ -133,6 +137,16 @@ static bool parse_mode(const char *text, unsigned *modes)
 	return true;
 }
 
+static bool parse_tracing(const char *text, int *tracing)
+{
+	for (int mode = 0; mode < IOTRACE_TRACINGS; mode++)
+		if (strcmp(text, driver_mode_name(mode)) == 0) {
+			*tracing = mode;
+			return true;
+		}
+	return false;
+}
+
 static bool parse_backend(const char *text, enum backend_choice *backend)
 {
 	static const char *const NAMES[] = {"auto", "core", "bcc"}; /* as enum backend_choice */
@@ -189,6 +203,8 @@ static bool apply(struct options *options, int option, const char *argument)
 		return parse_mode(argument, &options->modes);
 	case 'l':
 		return parse_whole(argument, 1, 1L << 40, &options->min_latency_us);
+	case 'T':
+		return parse_tracing(argument, &options->tracing);
 	case 's':
 		if (!parse_whole(argument, 1, 1L << 30, &number))
 			return false;
@@ -240,6 +256,7 @@ int options_parse(struct options *options, int argc, char **argv)
 
 	*options = (struct options){
 		.ready_fd = -1,
+		.tracing = ANY_TRACING,
 		.ring_bytes = DEFAULT_RING_BYTES,
 		.sample_every = 1,
 		.span_sample_every = 100,

@@ -10,6 +10,7 @@
 
 #define MAX_DEVICES 64
 #define MAX_PIDS 256
+#define ANY_TRACING -1
 
 enum backend_choice { BACKEND_AUTO, BACKEND_CORE, BACKEND_BCC };
 
@@ -31,6 +32,7 @@ struct options {
 	size_t comm_count;
 	long min_latency_us;
 	unsigned modes; /* a bit for each enum iotrace_mode; 0 = all */
+	int tracing; /* enum iotrace_tracing, or the best of each disk: ANY_TRACING */
 	unsigned sample_every; /* one of so many requests; 1 = all */
 	bool vfs;    /* histograms of system calls on files */
 	bool no_vfs; /* system calls are left alone: no VFS layer */

@@ -102,7 +102,7 @@ static void write_layers(FILE *file, const char *name, const char *vfs, const ch
 static void write_device(FILE *file, const struct trace *trace, const struct device *device,
 			 const struct iotrace_counters *counters)
 {
-	const char *driver = driver_not_visible(device->tracing);
+	const char *driver = driver_not_visible(device->tracing, trace->options.tracing);
 	bool no_driver = device->tracing == IOTRACE_BLOCK;
 	bool stopped = trace->stopped_mono_ns;
 
@@ -311,19 +311,20 @@ static bool any_driver_layer(const struct devices *devices)
 	return false;
 }
 
-void status_print_check(const char *backend, const struct devices *devices, const char *why_not)
+void status_print_check(const struct options *options, const struct devices *devices, const char *why_not)
 {
 	static const char *const LAYERS[] = {"vfs", "block", "device", "driver"};
 	int visible = why_not ? 0 : any_driver_layer(devices) ? 4 : 3;
 
-	printf("{\"can_trace\": %s, \"backend\": \"%s\", \"reason\": ", why_not ? "false" : "true", backend);
+	printf("{\"can_trace\": %s, \"backend\": \"%s\", \"reason\": ", why_not ? "false" : "true",
+	       probe_backend(options));
 	json_string(stdout, why_not ? why_not : "");
 	printf(", ");
 	write_strings(stdout, "layers", LAYERS, visible);
 	printf(", \"layers_missing\": {");
 	for (int i = visible; i < 4; i++) {
 		printf("%s\"%s\": ", i > visible ? ", " : "", LAYERS[i]);
-		json_string(stdout, why_not ? why_not : driver_not_visible(IOTRACE_BLOCK));
+		json_string(stdout, why_not ? why_not : driver_not_visible(IOTRACE_BLOCK, options->tracing));
 	}
 	printf("}, \"tracing_modes\": {");
 	for (size_t i = 0; !why_not && i < devices->count; i++)

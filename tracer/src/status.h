@@ -33,6 +33,6 @@ struct trace {
 bool status_write(struct trace *trace);
 
 /* The answer of --check. */
-void status_print_check(const char *backend, const struct devices *devices, const char *why_not);
+void status_print_check(const struct options *options, const struct devices *devices, const char *why_not);
 
 #endif

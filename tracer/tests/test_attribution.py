@@ -229,6 +229,26 @@ def test_metadata_and_journal(filesystem: FileSystem, tmp_path: Path) -> None:
     assert named >= SHARE * len(rows)
 
 
+def test_no_file_is_made_up(filesystem: FileSystem, tmp_path: Path) -> None:
+    """XFS writes small metadata from the kernel's own memory, in which other things stand where pages name their file."""
+    inodes = set()
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        for turn in range(8):
+            for i in range(200):
+                path = filesystem.directory / f"{i}" / f"{turn}"
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(b"x")
+                inodes.add(path.stat().st_ino)
+                if turn and i % 3 == 0:
+                    path.with_name(f"{turn - 1}").unlink()
+        # The journal is not enough: all metadata shall be written to its place.
+        for to in ("--freeze", "--unfreeze"):
+            subprocess.run(["fsfreeze", to, str(filesystem.directory)], check=True)
+        assert trace.stop() == 0
+    named = {row["inode"] for row in rows_of(trace)} - {None}
+    assert named and named <= inodes
+
+
 def test_many_files_at_once(filesystem: FileSystem, tmp_path: Path) -> None:
     """More names in a moment than one round of the reader takes; two threads, so two CPUs."""
     directory = filesystem.directory / "many"

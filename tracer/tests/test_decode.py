@@ -172,7 +172,7 @@ records = st.builds(
     origin=st.integers(0, 4),
     flags=st.integers(0, 255),
     status=st.integers(0, 255),
-    tracing=st.integers(0, 4),
+    tracing=st.integers(0, 5),
     bios=st.integers(0, 65535),
     requeues=st.integers(0, 65535),
 )
@@ -205,7 +205,7 @@ def expected(record: Record) -> dict[str, Any]:
         "cgroup_id": record.cgroup_id if owned else None,
         "inode": record.inode or None,
         "path": record.path if record.inode else None,
-        "tracing_mode": ["block", "irq", "nvme", "scsi", "fentry"][record.tracing],
+        "tracing_mode": ["block", "irq", "nvme", "scsi", "fentry", "kprobe"][record.tracing],
     }
 
 

@@ -14,19 +14,23 @@ from tracer.tests.tracing import BACKEND, EMPTY, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
-MODES = ["block", "irq", "nvme", "scsi", "fentry"]
-REQUESTS = 500
+MODES = ["block", "irq", "nvme", "scsi", "fentry", "kprobe"]
+BEST = "best"
+# Of the requests, so many are split in their disk's mode; the kernel leaves out programs at kprobes that interrupt one
+# another, which is likely where they are emulated.
+SHARE = {"kprobe": 0.8}
+REQUESTS = 200
 
 
-def disks_with_driver_layer(binary: Path) -> dict[str, str]:
-    command = [str(binary), "--backend", BACKEND, "--check"]
+def disks_with_driver_layer(binary: Path, *options: str) -> dict[str, str]:
+    command = [str(binary), "--backend", BACKEND, "--check", *options]
     check = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {disk: mode for disk, mode in check["tracing_modes"].items() if mode != "block"}
 
 
 def test_modes_fit_the_disks(binary: Path, can_trace: None) -> None:
     for disk, mode in disks_with_driver_layer(binary).items():
-        allowed = {"nvme": {"nvme", "irq"}, "vd": {"fentry", "irq"}, "sd": {"scsi"}, "sr": {"scsi"}}
+        allowed = {"nvme": {"nvme", "kprobe", "irq"}, "vd": {"fentry", "kprobe", "irq"}, "sd": {"scsi"}, "sr": {"scsi"}}
         (fitting,) = [modes for prefix, modes in allowed.items() if disk.startswith(prefix)]
         assert mode in fitting
 
@@ -47,16 +51,20 @@ def something_to_read(disk: str, tmp_path: Path) -> Path | None:
         return None
 
 
-@pytest.mark.parametrize("depth", [1, 16])
-def test_driver_and_device_share_the_time_after_the_block_layer(binary: Path, depth: int, tmp_path: Path) -> None:
-    disks = {d: m for d, m in disks_with_driver_layer(binary).items() if int(Path(f"/sys/block/{d}/size").read_text())}
+@pytest.mark.parametrize(("tracing_mode", "depth"), [(BEST, 1), *((mode, 16) for mode in MODES[1:])])
+def test_driver_and_device_share_the_time_after_the_block_layer(
+    binary: Path, can_trace: None, tracing_mode: str, depth: int, tmp_path: Path
+) -> None:
+    wanted = [] if tracing_mode == BEST else ["--tracing", tracing_mode]
+    modes = disks_with_driver_layer(binary, *wanted)
+    disks = {d: m for d, m in modes.items() if int(Path(f"/sys/block/{d}/size").read_text())}
     if not disks:
-        pytest.skip("no disk here shows anything of its driver")
+        pytest.skip("no disk here shows its driver in this way")
     for disk, mode in disks.items():
         path = something_to_read(disk, tmp_path)
         if path is None:
             continue
-        with tracing(tmp_path / "io.bin", "--device", disk, "--comm", "fio") as trace:
+        with tracing(tmp_path / "io.bin", "--device", disk, "--comm", "fio", *wanted) as trace:
             job = fio(
                 f"--filename={path}",
                 "--readonly",
@@ -65,6 +73,7 @@ def test_driver_and_device_share_the_time_after_the_block_layer(binary: Path, de
                 "--direct=1",
                 "--ioengine=libaio",
                 f"--iodepth={depth}",
+                f"--iodepth_batch={(depth + 1) // 2}",  # more than two at once go to the driver at once
                 f"--number_ios={REQUESTS}",
             )
             assert trace.stop() == 0
@@ -73,7 +82,7 @@ def test_driver_and_device_share_the_time_after_the_block_layer(binary: Path, de
         unseen = trace.device(disk)["excluded"]["completion_not_seen"]
         assert len(own) + unseen >= 0.99 * REQUESTS and len(own) <= REQUESTS
         split = [r for r in own if MODES[r.tracing] == mode]
-        assert len(split) >= 0.99 * len(own)
+        assert len(split) >= SHARE.get(mode, 0.99) * len(own)
         # seen < complete and issue < device done, on every record.
         assert all(0 < r.driver_ns < EMPTY and 0 < r.device_ns < EMPTY and r.block_ns != EMPTY for r in split)
         assert all(r.driver_ns == EMPTY for r in own if r not in split)
@@ -84,6 +93,18 @@ def test_driver_and_device_share_the_time_after_the_block_layer(binary: Path, de
         for row in rows:
             layers = [row[name] for name in ("vfs_ns", "block_ns", "driver_ns", "device_ns")]
             assert row["total_ns"] == sum(value for value in layers if value is not None)
+
+
+def test_a_mode_that_a_named_disk_does_not_have_is_refused(binary: Path, disk: str, tmp_path: Path) -> None:
+    for mode, code, said in (("kprobe", 3, "does not have it"), ("fast", 2, "not a valid value")):
+        command = [str(binary), "--output", str(tmp_path / "io.bin"), "--device", disk, "--tracing", mode]
+        result = subprocess.run([*command, "--backend", BACKEND], capture_output=True, text=True, timeout=60)
+        assert (result.returncode, said in result.stderr) == (code, True)
+        assert not (tmp_path / "io.bin").exists()
+
+
+def test_a_driver_is_left_alone_when_asked_to(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    assert disks_with_driver_layer(binary, "--tracing", "block") == {}
 
 
 def test_a_loop_device_has_no_driver_layer(disk: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from controller.tests.e2e.conftest import LIMIT_S, ROOT, Strata, leftovers, wait
 
 pytestmark = pytest.mark.cluster
 
-PROGRAM = re.compile(r'^SEC\("(?:tp_btf|fentry)/.*"\)\nint (?:BPF_PROG\()?(\w{1,15})', re.MULTILINE)
+PROGRAM = re.compile(r'^SEC\("(?:tp_btf/.*|fentry/.*|kprobe)"\)\nint (?:BPF_PROG\()?(\w{1,15})', re.MULTILINE)
 PROBES = {name for source in (ROOT / "tracer/bpf").glob("*.bpf.h") for name in PROGRAM.findall(source.read_text())}
 
 
