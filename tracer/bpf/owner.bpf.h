@@ -8,8 +8,8 @@
 #include "syscall.bpf.h"
 
 /*
- * The file's inode when the page belongs to a page cache; NULL for anonymous memory, and for the kernel's own (XFS writes
- * small metadata from there), where other things stand in the same place: a page cache and its inode name each other.
+ * The file's inode when the page belongs to a page cache; NULL for anonymous memory, and for the kernel's own (XFS
+ * writes small metadata from there), where other things stand in that place: a page cache and its inode name each other.
  */
 static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
 {

@@ -23,7 +23,7 @@ MODES = {
 ALWAYS = ("block_ns", "device_ns")
 UNLESS_IT_WAITS_FOR_A_FLUSH = ("driver_ns",)
 
-# The kernel leaves out programs at kprobes that interrupt one another (docs/tracer.md), which take longest when emulated:
+# The kernel leaves out programs at kprobes that interrupt one another (docs/tracer.md), more where they are emulated:
 # up to this share of the requests is then split as in mode `block`.
 MISSED_BY_KPROBES = 0.2
 

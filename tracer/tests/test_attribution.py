@@ -230,7 +230,7 @@ def test_metadata_and_journal(filesystem: FileSystem, tmp_path: Path) -> None:
 
 
 def test_no_file_is_made_up(filesystem: FileSystem, tmp_path: Path) -> None:
-    """XFS writes small metadata from the kernel's own memory, in which other things stand where pages name their file."""
+    """XFS writes small metadata from the kernel's own memory; what stands there where pages name their file is none."""
     inodes = set()
     with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
         for turn in range(8):
