@@ -39,13 +39,13 @@ def test_the_tracers_own_tests_pass(variant: str, guests: dict[str, GuestResult]
 LAST_HELPER = 80
 MOST_INSTRUCTIONS = 4096
 INSTRUCTION = struct.Struct("<BBhi")
-PROGRAM = struct.Struct("<64sI")
+PROGRAM = struct.Struct("<64sII")  # struct compiled_program
 
 
 def read_compiled(path: Path) -> dict[str, list[tuple[int, ...]]]:
     content, at, programs = path.read_bytes(), 0, {}
     while at < len(content):
-        name, size = PROGRAM.unpack_from(content, at)
+        name, size, _ = PROGRAM.unpack_from(content, at)
         at += PROGRAM.size
         programs[name.rstrip(b"\0").decode()] = list(INSTRUCTION.iter_unpack(content[at : at + size]))
         at += size
