@@ -121,7 +121,7 @@ static bool is_nvme(const char *disk)
 	return strncmp(disk, "nvme", 4) == 0;
 }
 
-static bool is_driven_by(const char *disk, const char *link, const char *wanted)
+bool driver_is(const char *disk, const char *link, const char *wanted)
 {
 	char name[NAME_MAX + 1];
 
@@ -154,9 +154,9 @@ static bool offers(const struct driver_support *support, const char *disk, enum 
 	case IOTRACE_NVME:
 		return support->nvme && is_nvme(disk);
 	case IOTRACE_SCSI:
-		return support->scsi && is_driven_by(disk, "device/subsystem", "scsi");
+		return support->scsi && driver_is(disk, "device/subsystem", "scsi");
 	case IOTRACE_FENTRY:
-		return support->fentry && is_driven_by(disk, "device/driver", "virtio_blk");
+		return support->fentry && driver_is(disk, "device/driver", "virtio_blk");
 	case IOTRACE_KPROBE:
 		return support->kprobe && has_kprobes(disk);
 	case IOTRACE_IRQ:
@@ -185,7 +185,7 @@ static bool irq_prefix(const char *disk, char prefix[NAME_MAX + 2])
 	linked_name(disk, "device", name);
 	if (is_nvme(disk))
 		snprintf(prefix, NAME_MAX + 2, "%sq", name);
-	else if (is_driven_by(disk, "device/driver", "virtio_blk"))
+	else if (driver_is(disk, "device/driver", "virtio_blk"))
 		snprintf(prefix, NAME_MAX + 2, "%s", name);
 	else
 		return false;

@@ -20,6 +20,9 @@ struct driver_support {
 /* What the backend can attach to; only what --tracing asks for, if it does. */
 void driver_probe(struct driver_support *support, const struct options *options);
 
+/* True when the link /sys/block/DISK/LINK points to something of this name. */
+bool driver_is(const char *disk, const char *link, const char *wanted);
+
 /* By the name of the disk. */
 enum iotrace_tracing driver_mode(const struct driver_support *support, const char *disk);
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE /* basename() that leaves its argument alone */
 #include "kprobe.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "driver.h"
+
 static const struct driver_functions DRIVERS[] = {
-	{"virtio_blk", "virtio_queue_rq", "virtio_queue_rqs"},
-	{"nvme", "nvme_queue_rq", "nvme_queue_rqs"},
+	{"device/driver", "virtio_blk", "virtio_queue_rq", "virtio_queue_rqs"},
+	/* The disk is below its controller, which is below the device that has the driver. */
+	{"device/device/driver", "nvme", "nvme_queue_rq", "nvme_queue_rqs"},
 };
 #define DRIVER_COUNT (sizeof(DRIVERS) / sizeof(DRIVERS[0]))
 
@@ -82,22 +82,9 @@ static bool attach(struct kprobes *kprobes, const char *function, int program)
 
 const struct driver_functions *kprobe_functions(const char *disk)
 {
-	/* An NVMe disk is below its controller, which is below the device that has the driver. */
-	static const char *const LINKS[] = {"device/driver", "device/device/driver"};
-	char path[PATH_MAX], target[PATH_MAX];
-
-	for (size_t i = 0; i < sizeof(LINKS) / sizeof(LINKS[0]); i++) {
-		ssize_t length;
-
-		snprintf(path, sizeof(path), "/sys/block/%s/%s", disk, LINKS[i]);
-		length = readlink(path, target, sizeof(target) - 1);
-		if (length < 0)
-			continue;
-		target[length] = 0;
-		for (size_t j = 0; j < DRIVER_COUNT; j++)
-			if (strcmp(basename(target), DRIVERS[j].driver) == 0)
-				return &DRIVERS[j];
-	}
+	for (size_t i = 0; i < DRIVER_COUNT; i++)
+		if (driver_is(disk, DRIVERS[i].link, DRIVERS[i].driver))
+			return &DRIVERS[i];
 	return NULL;
 }
 

@@ -12,7 +12,7 @@
 
 /* What a driver calls when it takes a request, and several. */
 struct driver_functions {
-	const char *driver; /* as /sys/block/DISK/device/driver, or that of its device, is called */
+	const char *link, *driver; /* /sys/block/DISK/LINK points to DRIVER */
 	const char *queue_rq, *queue_rqs;
 };
 
