@@ -46,14 +46,13 @@ static __always_inline struct call *current_call(struct task_struct *current, __
 static __always_inline struct inode *inode_of_descriptor(struct task_struct *current, struct pt_regs *regs)
 {
 	struct fdtable *table = current->files->fdt;
-	__u64 descriptor = (__u32)SYSCALL_FIRST_ARGUMENT(regs);
-	struct file *file = NULL;
-	__u64 list = 0;
+	__u64 descriptor = (__u32)SYSCALL_FIRST_ARGUMENT(regs), place;
+	struct file *file;
 
 	if (descriptor >= table->max_fds)
 		return NULL;
-	bpf_probe_read_kernel(&list, sizeof(list), &table->fd);
-	bpf_probe_read_kernel(&file, sizeof(file), (void *)(list + descriptor * sizeof(file)));
+	place = (__u64)table->fd + descriptor * sizeof(file);
+	file = (struct file *)PEEK(hlist_head, place, first); /* any type that is one pointer */
 	return file ? PEEK(file, file, f_inode) : NULL;
 }
 
