@@ -60,13 +60,16 @@ static __always_inline __u64 number_at(__u64 address)
 	return number;
 }
 
-/* The verifier allows no arithmetic on a pointer that it trusts, and hashing is arithmetic. */
+/* The first argument of a tracepoint or function. */
 static __always_inline __u64 address_of(void *ctx)
 {
-	return number_at((__u64)ctx);
+	return *(__u64 *)ctx;
 }
 
-/* The same without a call. The verifier does allow the half of a pointer, and for it to be a number. */
+/*
+ * For hashing: the verifier allows no arithmetic on a pointer that it trusts, but does allow to take half of it, and for
+ * that to be a number.
+ */
 static __always_inline __u32 low_half(__u64 address)
 {
 	__u32 low;
