@@ -10,7 +10,7 @@
 
 static __always_inline void mark_queue_rq(struct blk_mq_queue_data *data, __u8 tracing)
 {
-	mark_submit((__u64)READ(data, rq), tracing);
+	mark_submit((__u64)PEEK(blk_mq_queue_data, data, rq), tracing);
 }
 
 #if HAS_BATCHES
@@ -26,7 +26,7 @@ static __always_inline long mark_next(__u64 index, struct batch *batch)
 	if (!rq)
 		return 1;
 	mark_submit((__u64)rq, batch->tracing);
-	batch->request = (__u64)READ(rq, rq_next);
+	batch->request = (__u64)PEEK(request, rq, rq_next);
 	return 0;
 }
 #endif

@@ -24,12 +24,13 @@ static const struct iotrace_peer new_peer; /* too large for the stack */
 static __always_inline bool read_address(const struct sock *sock, struct iotrace_address *address)
 {
 	const struct sock_common *common = &sock->__sk_common;
-	__u16 family = 0;
+	__u16 family = PEEK(sock_common, common, skc_family);
+	__u32 inet;
 
-	bpf_core_read(&family, sizeof(family), &common->skc_family);
 	if (family == FAMILY_INET) {
 		address->bytes[10] = address->bytes[11] = 0xff;
-		bpf_core_read(&address->bytes[12], 4, &common->skc_daddr);
+		inet = PEEK(sock_common, common, skc_daddr);
+		__builtin_memcpy(&address->bytes[12], &inet, sizeof(inet));
 	} else if (family == FAMILY_INET6 && bpf_core_field_exists(common->skc_v6_daddr)) {
 		bpf_core_read(address->bytes, sizeof(address->bytes), &common->skc_v6_daddr);
 	} else {

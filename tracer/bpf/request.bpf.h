@@ -70,7 +70,7 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 
 	if (!switched_on)
 		return 0;
-	parent = bio_find((__u64)READ(bio, bi_private));
+	parent = bio_find((__u64)FIELD(bio, bi_private));
 	if (!parent)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -129,7 +129,7 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 			flight_inherit(owner, flight);
 		bio_free(flight);
 	}
-	gathering->bio = (__u64)READ(bio, bi_next);
+	gathering->bio = (__u64)PEEK(bio, bio, bi_next);
 	return 0;
 }
 
