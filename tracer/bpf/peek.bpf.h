@@ -60,16 +60,13 @@ static __always_inline __u64 number_at(__u64 address)
 	return number;
 }
 
-/* The first argument of a tracepoint or function. */
+/* The first argument of a tracepoint or function: a pointer that the verifier trusts, and allows no arithmetic on. */
 static __always_inline __u64 address_of(void *ctx)
 {
 	return *(__u64 *)ctx;
 }
 
-/*
- * For hashing: the verifier allows no arithmetic on a pointer that it trusts, but does allow to take half of it, and for
- * that to be a number.
- */
+/* For hashing, which is arithmetic. The verifier does allow the half of such a pointer, and for it to be a number. */
 static __always_inline __u32 low_half(__u64 address)
 {
 	__u32 low;
@@ -136,7 +133,7 @@ static __always_inline __u8 status_of(int error)
 /* The command stands behind its request, see blk_mq_rq_to_pdu(). */
 static __always_inline __u64 request_of_command(void *ctx)
 {
-	return address_of(ctx) - bpf_core_type_size(struct request);
+	return number_at((__u64)ctx) - bpf_core_type_size(struct request); /* a read: arithmetic, see above */
 }
 
 #endif
