@@ -1,8 +1,9 @@
-"""The load under which a tracer's cost is measured: one fio that never pauses, on a disk that may be shared."""
+"""The load under which a tracer's cost is measured: one fio that never pauses, on a shared disk or on TCP."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -22,7 +23,7 @@ class LoadError(Exception):
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the table. `medium` is `memory` (a loop device over tmpfs) or `disk` (a file in a directory)."""
+    """One row of the table. `medium`: `memory` (loop device over tmpfs), `disk` (file in a directory) or `network`."""
 
     name: str
     title: str
@@ -43,6 +44,8 @@ WORKLOADS = {
         Workload("disk1", "disk, 4 KiB reads, depth 1", "disk", 1 << 30, (*READS, "--ioengine=psync")),
         Workload("fsync", "disk, 4 KiB write + fsync", "disk", 64 << 20,
                  ("--rw=randwrite", "--ioengine=psync", "--fsync=1"), writes=True),
+        Workload("tcp", "TCP over loopback, requests and responses of 64 bytes, one at a time", "network", 0,
+                 ("--ioengine=net", "--protocol=tcp", "--pingpong=1", "--bs=64")),
     )
 }  # fmt: skip
 
@@ -59,7 +62,10 @@ class Load:
         """4 KiB blocks moved since its start, by the kernel's account of fio's job thread: others' I/O is not in it.
 
         Neither is what fio's first thread reads: its own program and libraries, tens of MB where they are not cached.
+        On TCP: requests and responses, by the segments that the machine has received, two for each.
         """
+        if self.workload.medium == "network":
+            return _segments_received() // 2
         name = "write_bytes" if self.workload.writes else "read_bytes"
         moved_bytes = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
@@ -77,10 +83,22 @@ def _counter(path: Path, name: str) -> int:
     raise LoadError(f"the kernel does not count {name} of a thread")
 
 
+def _segments_received() -> int:
+    lines = Path("/proc/net/snmp").read_text().splitlines()
+    names, values = (line.split() for line in lines if line.startswith("Tcp:"))
+    return int(values[names.index("InSegs")])
+
+
 @contextmanager
 def running(workload: Workload, directory: Path) -> Iterator[Load]:
     """fio under way; all that it needed is gone afterwards. `directory` is where the file of a `disk` workload lies."""
     with ExitStack() as stack:
+        if workload.medium == "network":
+            process = stack.enter_context(_fio(_connection(workload)))
+            load = Load(workload, process.pid, device_of(directory))
+            _await_io(load, process)
+            yield load
+            return
         home = Path("/dev/shm") if workload.medium == "memory" else directory  # noqa: S108
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=home, prefix="strata-bench-")))
         file = scratch / "file"
@@ -90,7 +108,7 @@ def running(workload: Workload, directory: Path) -> Iterator[Load]:
             device = target.name
         else:
             target, device = file, device_of(file)
-        process = stack.enter_context(_fio(workload, target))
+        process = stack.enter_context(_fio(_reads_or_writes(workload, target)))
         load = Load(workload, process.pid, device)
         _await_io(load, process)
         yield load
@@ -124,19 +142,30 @@ def device_of(file: Path) -> str:
     number = file.stat().st_dev
     entry = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not entry.exists():
-        raise LoadError(f"{file.parent} is on no disk (tmpfs, overlay or network); name another with --directory")
+        raise LoadError(f"{file} is on no disk (tmpfs, overlay or network); name another with --directory")
     entry = entry.resolve()
     whole = entry.parent if (entry / "partition").exists() else entry
     if not (whole / "mq").exists():
-        raise LoadError(f"{file.parent} is on {whole.name}, which hands requests on to other disks; use --directory")
+        raise LoadError(f"{file} is on {whole.name}, which hands requests on to other disks; use --directory")
     return whole.name
 
 
+def _reads_or_writes(workload: Workload, target: Path) -> list[str]:
+    return ["--name=load", f"--filename={target}", f"--size={workload.file_bytes}", f"--bs={BLOCK_BYTES}",
+            "--norandommap", "--randrepeat=0", "--overwrite=1", *workload.fio]  # fmt: skip
+
+
+def _connection(workload: Workload) -> list[str]:
+    """Two threads; fio offers nothing to ask whether the first one listens, so the second one begins a second later."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        both = [*workload.fio, "--size=1t", f"--port={server.getsockname()[1]}"]
+    return ["--name=server", *both, "--listen", "--rw=read",
+            "--name=client", *both, "--hostname=127.0.0.1", "--rw=write", "--startdelay=1"]  # fmt: skip
+
+
 @contextmanager
-def _fio(workload: Workload, target: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = ["fio", "--name=load", "--thread", f"--filename={target}", f"--size={workload.file_bytes}",
-               f"--bs={BLOCK_BYTES}", "--time_based", f"--runtime={LONGEST_S}", "--norandommap", "--randrepeat=0",
-               "--overwrite=1", "--output=/dev/null", *workload.fio]  # fmt: skip
+def _fio(jobs: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    command = ["fio", "--output=/dev/null", "--thread", "--time_based", f"--runtime={LONGEST_S}", *jobs]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
         try:
@@ -156,7 +185,7 @@ def _fio(workload: Workload, target: Path) -> Iterator[subprocess.Popen[bytes]]:
 def _await_io(load: Load, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     first = load.ios()
-    while load.ios() < first + 100:
+    while load.ios() < first + 1000:
         if process.poll() is not None:
             raise LoadError(f"fio ended with {process.returncode}")
         if time.monotonic() > deadline:

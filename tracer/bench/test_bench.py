@@ -19,7 +19,7 @@ from tracer.bench import ratio, report, versions
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
-from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, floors, strata
+from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, floors, strata, variant
 from tracer.bench.windows import OUTPUT_ROOT, Plan, measure, tool_attached
 from tracer.tests.tracing import diskstats
 
@@ -165,6 +165,20 @@ def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> 
     assert len(runs) >= len(REQUEST_TRACEPOINTS)
     # The listing takes its time, during which the load goes on.
     assert all(count > 0.9 * ios > 0 for count in runs.values()), (ios, runs)
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_requests_on_tcp_are_two_segments_each(tracer: Path) -> None:  # noqa: ARG001
+    context = variant("context=--context {folder}/context.csv")
+    with running(WORKLOADS["tcp"], Path.cwd()) as load, bpf_statistics(), tool_attached(context, load) as attached:
+        before, begin = attached.objects.run_times(), load.ios()
+        time.sleep(0.5)
+        ios, after = load.ios() - begin, attached.objects.run_times()
+    segments = after["tcp_probe"][1] - before["tcp_probe"][1]
+    # The listings, before and after, take their time.
+    assert 0 < 2 * ios < 1.1 * segments < 2.5 * 2 * ios
 
 
 @pytest.mark.bench

@@ -52,18 +52,20 @@ class Tool:
     environment: dict[str, str] = field(default_factory=dict)
     says_ready: bool = False  # writes a line to the file descriptor in STRATA_READY; else its first record tells
     counts: Callable[[Path], tuple[int | None, int | None]] = lambda _folder: (None, None)
+    own: bool = False
 
 
 def strata(name: str = "strata-iotrace", arguments: tuple[str, ...] = ()) -> Tool:
     def command(device: str, folder: Path) -> list[str]:
         shell = 'exec "$0" --ready-fd "$STRATA_READY" "$@"'
-        return ["sh", "-c", shell, str(TRACER), "--output", f"{folder}/io.bin", "--device", device, *arguments]
+        words = [word.replace("{folder}", str(folder)) for word in arguments]
+        return ["sh", "-c", shell, str(TRACER), "--output", f"{folder}/io.bin", "--device", device, *words]
 
     def counts(folder: Path) -> tuple[int | None, int | None]:
         status = json.loads((folder / "io.bin.json").read_text())
         return status["emitted"], status["dropped"]
 
-    return Tool(name, command, says_ready=True, counts=counts)
+    return Tool(name, command, says_ready=True, counts=counts, own=True)
 
 
 def _lines(folder: Path) -> int:
@@ -100,6 +102,27 @@ def _floor(name: str, script: str, *arguments: str) -> Tool:
         return ["/usr/bin/python3", str(PEERS / script), *arguments]
 
     return Tool(name, command, _headers_for_bcc(), says_ready=True)
+
+
+def ours() -> list[Tool]:
+    """The tracer as it is asked for most."""
+    return [
+        strata("strata-iotrace --no-vfs", ("--no-vfs",)),
+        strata(),
+        strata("strata-iotrace --vfs", ("--vfs",)),
+    ]
+
+
+def beside() -> list[Tool]:
+    """What it tells beside I/O, each by itself and all together."""
+    context, peers, spans = (("--" + name, f"{{folder}}/{name}.csv") for name in ("context", "peers", "spans"))
+    return [
+        strata(),
+        strata("strata-iotrace --context", context),
+        strata("strata-iotrace --peers", peers),
+        strata("strata-iotrace --spans", spans),
+        strata("strata-iotrace, all three", (*context, *peers, *spans)),
+    ]
 
 
 def floors() -> list[Tool]:
@@ -225,6 +248,6 @@ def await_gone(objects: BpfObjects) -> None:
 
 
 def variant(text: str) -> Tool:
-    """`NAME=ARGUMENTS`: our tracer with other arguments, as a tool of its own."""
+    """`NAME=ARGUMENTS`: our tracer with other arguments, as a tool; `{folder}` in them: where it may write."""
     name, _, arguments = text.partition("=")
     return strata(name, tuple(shlex.split(arguments)))

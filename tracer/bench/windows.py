@@ -47,6 +47,7 @@ class ToolResult:
     """One cell of the table. What was not measured is None; `error` says why a tool gave nothing."""
 
     tool: str
+    own: bool = False
     error: str = ""
     ratio: ratio.Ratio | None = None
     without: list[Window] = field(default_factory=list)
@@ -96,14 +97,17 @@ def _total(values: list[int | None]) -> int | None:
 
 
 def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
-    """In a window of its own, because the statistics cost time themselves. The probes see the requests of all disks."""
+    """In a window of its own, because the statistics cost time themselves. The probes see the requests of all disks, so
+    it is per request of all of them; on TCP, where hardly any is made, per request and response.
+    """
+    done = load.ios if load.workload.medium == "network" else requests
     with bpf_statistics(), tool_attached(tool, load) as attached:
         if not attached.objects.programs:
             return None
         time.sleep(plan.settle_s)
-        begin_ns, begin = attached.objects.run_time_ns(), requests()
+        begin_ns, begin = attached.objects.run_time_ns(), done()
         time.sleep(plan.window_s)
-        completed = requests() - begin
+        completed = done() - begin
         return (attached.objects.run_time_ns() - begin_ns) / completed if completed else None
 
 
@@ -123,7 +127,7 @@ def _block(tool: Tool, load: Load, plan: Plan, result: ToolResult) -> Attached:
 
 def measure(tool: Tool, load: Load, plan: Plan) -> ToolResult:
     """All windows of one tool under one load. A tool that does not run here gives a result with `error`."""
-    result = ToolResult(tool.name)
+    result = ToolResult(tool.name, tool.own)
     ended: list[Attached] = []
     try:
         for _ in range(plan.blocks):
