@@ -10,6 +10,7 @@ struct probe {
 	const struct backend *backend;
 	struct iotrace_counters *per_cpu;
 	int cpus; /* possible ones */
+	size_t room;
 };
 
 struct backend {

@@ -14,8 +14,10 @@
 #include "status.h"
 #include "targets.h"
 
-#define POLL_NS 10000000LL
-#define SHORT_POLL_NS 1000000LL /* while a log is more than a quarter full */
+#define PAUSE_NS 10000000LL
+#define SHORT_PAUSE_NS 1000000LL /* while a log is more than a quarter full */
+#define LONG_PAUSE_NS 50000000LL /* while all are next to empty: waking up costs more than the few events then */
+#define ROOM_FOR_LONG_PAUSE 16384 /* events of a CPU; so many may come within a long pause: 330,000 a second */
 #define STATUS_EVERY_NS 1000000000LL
 #define SETTLE_TRIES 400
 #define SETTLED_READINGS 3
@@ -213,19 +215,27 @@ static void tell_ready(int fd)
 	close(fd);
 }
 
+/* `fullness`: of the fullest log before it was read. */
+static long long pause_ns(const struct probe *probe, double fullness)
+{
+	if (fullness > 0.25)
+		return SHORT_PAUSE_NS;
+	return fullness > 0.02 || probe_room(probe) < ROOM_FOR_LONG_PAUSE ? PAUSE_NS : LONG_PAUSE_NS;
+}
+
 /* Until a signal, the end of the duration, or an almost full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
-	struct timespec poll = {.tv_nsec = POLL_NS};
+	struct timespec pause = {.tv_nsec = PAUSE_NS};
 	double fullness;
 	long long duration_ns = trace->options.duration_s * 1e9;
 	long long next_status = trace->started_mono_ns + STATUS_EVERY_NS;
 
-	while (!trace->output.error && sigtimedwait(signals, NULL, &poll) < 0) {
+	while (!trace->output.error && sigtimedwait(signals, NULL, &pause) < 0) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
 		probe_consume(trace->probe, &fullness);
-		poll.tv_nsec = fullness > 0.25 ? SHORT_POLL_NS : POLL_NS;
+		pause.tv_nsec = pause_ns(trace->probe, fullness);
 		if (!rotation_step(&trace->rotation, &trace->options, &trace->output, &trace->catalog, &trace->anchor,
 				   trace->started_mono_ns))
 			return;

@@ -35,6 +35,7 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 	if (!probe)
 		return NULL;
 	probe->backend = backend;
+	probe->room = options->ring_bytes / sizeof(struct iotrace_event) / cpus;
 	probe->per_cpu = calloc(cpus, sizeof(*probe->per_cpu));
 	if (!probe->per_cpu)
 		abort();
@@ -71,6 +72,11 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 unsigned long probe_consume(struct probe *probe, double *fullness)
 {
 	return probe->backend->consume(probe, fullness);
+}
+
+size_t probe_room(const struct probe *probe)
+{
+	return probe->room;
 }
 
 unsigned long long probe_names_dropped(struct probe *probe)

@@ -28,6 +28,9 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 /* Hands what is waiting to the reader; returns how many events. `fullness`: see log_consume(). */
 unsigned long probe_consume(struct probe *probe, double *fullness);
 
+/* How many events of a CPU may wait, about. */
+size_t probe_room(const struct probe *probe);
+
 /* What --vfs has counted, all CPUs together. */
 void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table);
 
