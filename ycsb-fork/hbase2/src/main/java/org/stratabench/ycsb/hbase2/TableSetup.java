@@ -2,14 +2,21 @@
 package org.stratabench.ycsb.hbase2;
 
 import java.io.IOException;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.hbase.HConstants;
+import org.apache.hadoop.hbase.HRegionLocation;
+import org.apache.hadoop.hbase.ServerName;
 import org.apache.hadoop.hbase.TableExistsException;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
 import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.RegionLocator;
 import org.apache.hadoop.hbase.client.TableDescriptor;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.io.compress.Compression;
@@ -20,7 +27,7 @@ import org.stratabench.ycsb.SetupException;
 
 /** Sees to it that the table is there before the first operation. */
 final class TableSetup {
-  private static final long AVAILABLE_WITHIN_NS = TimeUnit.MINUTES.toNanos(2);
+  private static final long SERVED_WITHIN_NS = TimeUnit.MINUTES.toNanos(2);
   private static final long POLL_MS = 100;
   private static final int MOST_REPLICAS = 100;
 
@@ -50,7 +57,7 @@ final class TableSetup {
         create(admin);
       }
       checkFamily(admin.getDescriptor(table));
-      awaitAvailable(admin);
+      awaitServed(connection, admin);
     } catch (IOException e) {
       throw new SetupException("cannot set up table " + table + ": " + Failures.describe(e), e);
     }
@@ -103,11 +110,12 @@ final class TableSetup {
     }
   }
 
-  private void awaitAvailable(Admin admin) throws IOException, SetupException {
-    long until = System.nanoTime() + AVAILABLE_WITHIN_NS;
-    while (!admin.isTableAvailable(table)) {
+  private void awaitServed(Connection connection, Admin admin) throws IOException, SetupException {
+    long until = System.nanoTime() + SERVED_WITHIN_NS;
+    String missing = notServed(connection, admin);
+    while (missing != null) {
       if (System.nanoTime() > until) {
-        throw new SetupException("table " + table + " has regions that no server serves; see ycsb-admin hbase2 status");
+        throw new SetupException("table " + table + " has regions that no server serves: " + missing + "; see ycsb-admin hbase2 status");
       }
       try {
         TimeUnit.MILLISECONDS.sleep(POLL_MS);
@@ -115,6 +123,34 @@ final class TableSetup {
         Thread.currentThread().interrupt();
         throw new SetupException("interrupted while waiting for table " + table, e);
       }
+      missing = notServed(connection, admin);
     }
+  }
+
+  /**
+   * What is missing until every region, replicas too, is served by the server where it should be; null when nothing is. The servers are asked
+   * themselves, because Admin.isTableAvailable reads only where the regions should be, which is known while they are still being opened.
+   */
+  private String notServed(Connection connection, Admin admin) throws IOException {
+    Map<ServerName, Set<String>> wanted = new HashMap<>();
+    try (RegionLocator locator = connection.getRegionLocator(table)) {
+      for (HRegionLocation location : locator.getAllRegionLocations()) {
+        if (location.getServerName() == null) {
+          return location.getRegion().getRegionNameAsString() + " has no server";
+        }
+        wanted.computeIfAbsent(location.getServerName(), server -> new HashSet<>()).add(location.getRegion().getRegionNameAsString());
+      }
+    }
+    for (Map.Entry<ServerName, Set<String>> regions : wanted.entrySet()) {
+      try {
+        admin.getRegionMetrics(regions.getKey(), table).forEach(region -> regions.getValue().remove(region.getNameAsString()));
+      } catch (IOException e) {
+        return regions.getKey().getAddress() + " says " + Failures.describe(e);
+      }
+      if (!regions.getValue().isEmpty()) {
+        return regions.getKey().getAddress() + " does not serve " + regions.getValue().iterator().next();
+      }
+    }
+    return wanted.isEmpty() ? "it has no regions yet" : null;
   }
 }
