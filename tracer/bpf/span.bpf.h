@@ -9,7 +9,7 @@
  *
  * At each of them the time since the one before is added to one part, so the parts add up to the whole. A
  * response that another thread sends, or a second request before the response to the first, is counted and
- * makes no span.
+ * makes no span. Nor does one whose thread got a CPU unseen (docs/tracer.md#limits): when, nobody knows.
  */
 #ifndef SPAN_BPF_H
 #define SPAN_BPF_H
@@ -34,6 +34,7 @@ struct span {
 	__u64 parts[IOTRACE_SPAN_PARTS];
 	__u8 place; /* enum span_place */
 	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _LOCK or none */
+	bool switch_not_seen;
 };
 
 struct {
@@ -100,6 +101,15 @@ static __always_inline void span_account(struct span *span, struct task_struct *
 	span->since_ns = now;
 }
 
+/* The same for the thread that is on this CPU, whatever was seen of how it got there. */
+static __always_inline void span_account_current(struct span *span, struct task_struct *current, __u64 now)
+{
+	span_account(span, current, now);
+	if (span->place != ON_CPU)
+		span->switch_not_seen = true;
+	span->place = ON_CPU;
+}
+
 static __always_inline struct span *open_span(struct task_struct *task)
 {
 	struct span *span = bpf_task_storage_get(&spans, task, NULL, 0);
@@ -118,7 +128,7 @@ int BPF_PROG(span_switch, bool preempted, struct task_struct *from, struct task_
 	now = bpf_ktime_get_ns();
 	span = open_span(from);
 	if (span) {
-		span_account(span, from, now);
+		span_account_current(span, from, now);
 		span->place = !from_state || preempted ? RUNNABLE : ASLEEP;
 	}
 	span = open_span(to);
@@ -184,13 +194,16 @@ static __always_inline void span_end(struct span *span, struct task_struct *curr
 {
 	struct iotrace_process *process = process_of(current->tgid);
 
-	span_account(span, current, now);
-	if (process) {
+	span_account_current(span, current, now);
+	if (process && span->switch_not_seen) {
+		count(&process->switch_not_seen);
+	} else if (process) {
 		fine_add_shared(&process->total_ns, now - span->begin_ns);
 		for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
 			fine_add_shared(&process->parts_ns[i], span->parts[i]);
 	}
-	sample(span, current);
+	if (!span->switch_not_seen)
+		sample(span, current);
 	span->begin_ns = 0;
 }
 
@@ -312,7 +325,7 @@ int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 	}
 	if (!span)
 		return 0;
-	span_account(span, current, bpf_ktime_get_ns());
+	span_account_current(span, current, bpf_ktime_get_ns());
 	span->call = kind;
 	return 0;
 }
@@ -334,7 +347,7 @@ int BPF_PROG(span_exit, struct pt_regs *regs, long result)
 	now = bpf_ktime_get_ns();
 	span = open_span(current);
 	if (span) {
-		span_account(span, current, now);
+		span_account_current(span, current, now);
 		span->call = IOTRACE_SPAN_NONE;
 	}
 	if (result <= 0 || !(kind == IOTRACE_SPAN_RECEIVE || (kind == IOTRACE_SPAN_SEND && span)) ||

@@ -37,7 +37,7 @@ int spans_open(struct spans_file *spans, const char *path)
 	spans->known = calloc(IOTRACE_SPAN_PROCESSES, sizeof(*spans->known));
 	if (!spans->known)
 		abort();
-	spans->processes = open_csv(path, "t_unix_ns,t_mono_ns,interval_ns,pid,comm,spans,handed_over,interleaved,"
+	spans->processes = open_csv(path, "t_unix_ns,t_mono_ns,interval_ns,pid,comm,spans,handed_over,interleaved,switch_not_seen,"
 					  "total_mean_ns,total_p50_ns,total_p99_ns");
 	if (!spans->processes)
 		return EXIT_OUTPUT;
@@ -110,9 +110,10 @@ void spans_process(struct spans_file *spans, __u32 pid, const struct iotrace_pro
 		return; /* it answered nothing */
 	fprintf(file, "%lld,%lld,%lld,%u", clock_to_unix(anchor, mono_ns), mono_ns, mono_ns - spans->last_mono_ns, pid);
 	write_name(file, pid);
-	fprintf(file, ",%llu,%llu,%llu", (unsigned long long)(now->total_ns.count - before->total_ns.count),
+	fprintf(file, ",%llu,%llu,%llu,%llu", (unsigned long long)(now->total_ns.count - before->total_ns.count),
 		(unsigned long long)(now->handed_over - before->handed_over),
-		(unsigned long long)(now->interleaved - before->interleaved));
+		(unsigned long long)(now->interleaved - before->interleaved),
+		(unsigned long long)(now->switch_not_seen - before->switch_not_seen));
 	fine_write(file, &now->total_ns, &before->total_ns);
 	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
 		fine_write(file, &now->parts_ns[i], &before->parts_ns[i]);

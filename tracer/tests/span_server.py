@@ -3,9 +3,10 @@
     python span_server.py FILE tcp|PATH
 
 Prints where it listens. A request is a line `kind microseconds` (of `read`: how many reads of a block). The response
-is a line of JSON, in ns: `tid`, `wall` and `cpu` of the thread from the return of the receiving call to just before the
-sending one, `queued` that it was runnable without a CPU in between by the scheduler's account, `work` of the work that
-was asked for. A request `hand` is answered by another thread than the one that has received it.
+is a line of JSON, in ns: `tid`, `at` (CLOCK_MONOTONIC, its begin), `wall` and `cpu` of the thread from the return of
+the receiving call to just before the sending one, `queued` that it was runnable without a CPU in between by the
+scheduler's account, `work` of the work that was asked for. A request `hand` is answered by another thread than the one
+that has received it.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def answer(line: bytes) -> dict[str, int]:
     work = time.monotonic_ns() - before
     return {
         "tid": threading.get_native_id(),
+        "at": wall,
         "work": work,
         "queued": queued_ns() - queued,
         "cpu": time.thread_time_ns() - cpu,

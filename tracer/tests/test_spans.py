@@ -95,12 +95,25 @@ def total(path: Path, pid: int, column: str) -> int:
     return sum(int(row[column]) for row in rows(path) if int(row["pid"]) == pid)
 
 
+def ended(path: Path, pid: int) -> int:
+    """How many spans there were, with those whose times are not known because a switch to their thread was not seen."""
+    return total(path, pid, "spans") + total(path, pid, "switch_not_seen")
+
+
+def turns_of_process_1() -> int:
+    """How often it got a CPU. Some kernels run no BPF program meanwhile (docs/tracer.md#limits)."""
+    return sum(int(path.read_text().split()[2]) for path in Path("/proc/1/task").glob("*/schedstat"))
+
+
 @contextmanager
 def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, Path]]:
     path = tmp_path / "spans.csv"
+    turns = turns_of_process_1()
     arguments = ("--device", disk, "--pid", str(pid), "--spans", str(path), "--span-sample", "1")
     with tracing(tmp_path / "io.bin", *arguments) as trace:
         yield trace, path
+    not_seen = sum(int(row["switch_not_seen"]) for row in rows(path))
+    assert not_seen <= turns_of_process_1() - turns
 
 
 @pytest.fixture
@@ -129,6 +142,11 @@ def assert_is_span(sample: dict[str, int], answer: dict[str, Any]) -> None:
     assert answer["cpu"] * 0.9 - AROUND_NS <= on_cpu < answer["wall"] - answer["queued"] + outside_ns + AROUND_NS
 
 
+def began(sample: dict[str, int], answer: dict[str, Any]) -> bool:
+    """Whether the request that was answered so was the span's."""
+    return 0 <= int(answer["at"]) - sample["t_mono_ns"] < sample["total_ns"]
+
+
 def stolen_ticks() -> int:
     """For how long the machine below has taken CPUs away, as far as it tells."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
@@ -142,9 +160,12 @@ def test_each_part_is_what_the_server_measured(disk: str, tmp_path: Path, file: 
             answers = [ask(client, *kind) for kind in kinds]
         stolen = stolen_ticks() - before
         assert trace.stop() == 0
-    found = samples(path)
-    assert len(found) == len(answers)
-    for sample, answer, (kind, amount) in zip(found, answers, kinds, strict=True):
+    assert ended(path, serving.pid) == len(answers)
+    asked = list(zip(answers, kinds, strict=True))
+    seen = [(sample, *next(one for one in asked if began(sample, one[0]))) for sample in samples(path)]
+    assert len(seen) == total(path, serving.pid, "spans")
+    assert {kind for _, _, kind in seen} == set(kinds)
+    for sample, answer, (kind, amount) in seen:
         assert_is_span(sample, answer)
         waited = {name: sample[f"{name}_ns"] for name in ("io", "lock", "other")}
         if kind == "compute":
@@ -158,11 +179,9 @@ def test_each_part_is_what_the_server_measured(disk: str, tmp_path: Path, file: 
             part = {"lock": "lock", "sleep": "other"}[kind]
             assert amount * 950 <= sample[f"{part}_ns"] < answer["work"] + AROUND_NS
             assert sum(waited.values()) - waited[part] < AROUND_NS
-    # Of the three, for the machine below may take a CPU away: the thread's clock then stands still, so long at most.
-    computed = list(zip(found, answers, strict=True))[::4]
-    excess_ns = min(sample["compute_ns"] - 1.1 * answer["cpu"] for sample, answer in computed)
+    # Of all, for the machine below may take a CPU away: the thread's clock then stands still, so long at most.
+    excess_ns = min(sample["compute_ns"] - 1.1 * answer["cpu"] for sample, answer, kind in seen if kind[0] == "compute")
     assert excess_ns < (stolen + 1) * TICK_NS if stolen else excess_ns < 0
-    assert total(path, serving.pid, "spans") == len(kinds)
     assert total(path, serving.pid, "handed_over") == total(path, serving.pid, "interleaved") == 0
 
 
@@ -182,7 +201,8 @@ def test_the_lines_of_a_process_add_up_to_its_spans(disk: str, tmp_path: Path, f
         assert trace.stop() == 0
     found, lines = samples(path), rows(path)
     assert len(lines) >= 1 and {row["pid"] for row in lines} == {str(serving.pid)}
-    assert len(found) == sum(int(row["spans"]) for row in lines) == 80
+    assert len(found) == sum(int(row["spans"]) for row in lines)
+    assert ended(path, serving.pid) == 80
     assert len({sample["tid"] for sample in found}) == 4
     for name in ("total", *PARTS):
         counted = sum(int(row["spans"]) * int(row[f"{name}_mean_ns"]) for row in lines)
@@ -190,7 +210,7 @@ def test_the_lines_of_a_process_add_up_to_its_spans(disk: str, tmp_path: Path, f
         for row in lines:
             assert int(row[f"{name}_p50_ns"]) <= int(row[f"{name}_p99_ns"])
     if len(lines) == 1:
-        median = sorted(sample["total_ns"] for sample in found)[39]
+        median = sorted(sample["total_ns"] for sample in found)[(len(found) - 1) // 2]
         assert median <= int(lines[0]["total_p50_ns"]) <= median * 1.25
     assert trace.status()["spans"] == {"sample_every": 1, "samples_dropped": 0, "not_counted": 0}
 
@@ -204,16 +224,20 @@ def test_waiting_for_a_cpu(disk: str, tmp_path: Path, file: Path) -> None:
             tracing_spans(tmp_path, disk, serving.pid) as (trace, path),
         ):
             with serving.connect() as client:
-                answer = ask(client, "compute", 200_000)
+                answers = [ask(client, "compute", 200_000) for _ in range(3)]
             assert trace.stop() == 0
     finally:
         for loop in loops:
             loop.kill()
             loop.wait()
-    (sample,) = samples(path)
-    assert answer["queued"] > 100 * MS
-    outside_ns = sample["total_ns"] - answer["wall"]
-    assert answer["queued"] * 0.98 <= sample["run_queue_ns"] <= answer["queued"] * 1.02 + outside_ns
+    assert ended(path, serving.pid) == len(answers)
+    found = samples(path)
+    assert found
+    for sample in found:
+        (answer,) = (answer for answer in answers if began(sample, answer))
+        assert answer["queued"] > 100 * MS
+        outside_ns = sample["total_ns"] - answer["wall"]
+        assert answer["queued"] * 0.98 <= sample["run_queue_ns"] <= answer["queued"] * 1.02 + outside_ns
 
 
 def test_requests_that_change_threads_make_no_span(disk: str, tmp_path: Path, file: Path) -> None:
@@ -227,7 +251,8 @@ def test_requests_that_change_threads_make_no_span(disk: str, tmp_path: Path, fi
             ask(client, "sleep", 1000)
         assert trace.stop() == 0
     assert total(path, serving.pid, "handed_over") == 10
-    assert total(path, serving.pid, "spans") == len(samples(path)) == 1
+    assert ended(path, serving.pid) == 1
+    assert total(path, serving.pid, "spans") == len(samples(path))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +286,8 @@ def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, 
         for pair in pairs.values():
             for end in pair:
                 end.close()
-    assert total(path, os.getpid(), "spans") == len(samples(path)) == spans
+    assert ended(path, os.getpid()) == spans
+    assert total(path, os.getpid(), "spans") == len(samples(path))
     assert total(path, os.getpid(), "interleaved") == interleaved
     assert total(path, os.getpid(), "handed_over") == 0
 
