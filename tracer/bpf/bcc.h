@@ -56,7 +56,6 @@ struct bcc_dirtier {
 	map(requests, HASH, __u64, struct iotrace_flight, 16384)                                                      \
 	map(bios, LRU_HASH, __u64, struct iotrace_flight, 32768)                                                      \
 	map(no_flight, ARRAY, __u32, struct iotrace_flight, 1)                                                        \
-	map(flushes, LRU_HASH, __u64, struct iotrace_flush, 4096)                                                     \
 	map(irqs, HASH, __u32, __u32, IOTRACE_IRQS)                                                                   \
 	map(interrupts, PERCPU_ARRAY, __u32, struct iotrace_interrupt, 1)                                             \
 	map(call_kinds, ARRAY, __u32, __u32, IOTRACE_SYSCALLS)                                                        \

@@ -96,7 +96,6 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 #define DELETE(map, key) map_delete(MAP(map), key)
 
 /* For the shared programs. */
-#define flushes (*(char *)MAP_flushes)
 #define interrupts (*(char *)MAP_interrupts)
 #define bpf_map_lookup_elem(map, key) map_lookup(bpf_pseudo_fd(1, (u64)(map)), key)
 #define bpf_map_update_elem(map, key, value, flags) map_update(bpf_pseudo_fd(1, (u64)(map)), key, value, flags)

@@ -150,7 +150,7 @@ _Static_assert(__builtin_offsetof(struct iotrace_return, mode) == __builtin_offs
 
 /* A bio or request that is under way. User space looks at those that are left at the end. */
 struct iotrace_flight {
-	__u64 key; /* address of the bio or request, 0 = free */
+	__u64 key; /* address of the bio, the request, or a queue that flushes; 0 = free */
 	__u64 touched_ns;
 	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
 	struct iotrace_event event;
@@ -161,10 +161,6 @@ struct iotrace_flight {
 
 struct iotrace_bucket {
 	struct iotrace_flight way[IOTRACE_WAYS];
-};
-
-struct iotrace_flush {
-	__u64 issue_ns;
 };
 
 struct iotrace_interrupt {

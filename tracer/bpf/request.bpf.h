@@ -84,6 +84,18 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 
 /* ---- requests ---- */
 
+/* The last flush command that completed has a flight, too, by the address of its queue. */
+static __always_inline void flush_note(struct request *rq, __u64 issue_ns, __u64 now)
+{
+	struct iotrace_flight *flush = flight_claim(flush_queue_of(rq));
+
+	if (!flush)
+		return;
+	flush->touched_ns = now;
+	flush->event.issue_ns = issue_ns;
+	flush->event.flags = FLIGHT_DONE; /* nothing is missing when it gives way */
+}
+
 /*
  * A request that asked for a flush before it waits until the kernel's flush command is done. That is
  * time of the device, so the first command issued for the request is that flush. It cannot have been
@@ -91,16 +103,14 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
  */
 static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_flight *flight)
 {
-	struct iotrace_flush *flush;
-	__u64 queue;
+	struct iotrace_flight *flush;
 
 	if (!(flight->event.flags & IOTRACE_PREFLUSH) || !flight->event.queue_ns)
 		return 0;
-	queue = flush_queue_of(rq);
-	flush = bpf_map_lookup_elem(&flushes, &queue);
-	if (!flush || flush->issue_ns < flight->event.queue_ns)
+	flush = flight_find(flush_queue_of(rq));
+	if (!flush || flush->event.issue_ns < flight->event.queue_ns)
 		return 0;
-	return flush->issue_ns;
+	return flush->event.issue_ns;
 }
 
 struct gathering {
@@ -287,15 +297,10 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 					      struct iotrace_counters *of_device, __u32 device, __u64 now, __u8 status,
 					      bool counted)
 {
-	__u64 queue;
 	int why;
 
-	if (is_flush_command(rq) && flight->event.issue_ns) {
-		struct iotrace_flush flush = {.issue_ns = flight->event.issue_ns};
-
-		queue = flush_queue_of(rq);
-		bpf_map_update_elem(&flushes, &queue, &flush, BPF_ANY);
-	}
+	if (is_flush_command(rq) && flight->event.issue_ns)
+		flush_note(rq, flight->event.issue_ns, now);
 	if (!flight->event.issue_ns) {
 		gather(flight, rq);
 		flight->event.issue_ns = preflush_issued(rq, flight);

@@ -81,16 +81,6 @@ static __always_inline void flight_free(struct iotrace_flight *flight)
 #define bio_claim flight_claim
 #define bio_free flight_free
 
-/* ---- flush commands ---- */
-
-/* The last one that completed, by hardware queue. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
-	__type(value, struct iotrace_flush);
-} flushes SEC(".maps");
-
 /* ---- interrupts ---- */
 
 /* Set before loading: the disk whose interrupt it is, 0 = no disk's. */
