@@ -78,6 +78,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 {
 	struct task_struct *current;
 	struct call *call;
+	__u64 now;
 	__u8 kind;
 
 	if (!switched_on)
@@ -85,11 +86,12 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	kind = kind_of_call(number);
 	if (!call_is_timed(kind))
 		return 0;
+	now = bpf_ktime_get_ns();
 	current = bpf_get_current_task_btf();
 	call = bpf_task_storage_get(&calls, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call)
 		return 0;
-	call->enter_ns = bpf_ktime_get_ns();
+	call->enter_ns = now;
 	call->number = number;
 	call->kind = kind;
 	call->bios = 0;
