@@ -286,7 +286,7 @@ class Counted:
 
 def diskstats(name: str) -> Counted:
     for line in Path("/proc/diskstats").read_text().splitlines():
-        fields = line.split()
+        fields = [*line.split(), "0", "0"]  # before 5.5 the kernel counts no flushes
         if fields[2] == name:
             return Counted(*(int(fields[i]) for i in (3, 5, 7, 9, 14, 16, 18)))
     raise LookupError(name)
