@@ -10,7 +10,8 @@
 /* Functions whose address tells whose bio it is. */
 #define BCC_FUNCTIONS(function)                                                                                       \
 	function(iomap_dio_bio_end_io) function(blkdev_bio_end_io) function(blkdev_bio_end_io_async)                  \
-		function(blkdev_bio_end_io_simple) function(xlog_bio_end_io)
+		function(blkdev_bio_end_io_simple) function(xlog_bio_end_io) function(dio_bio_end_io)                 \
+			function(dio_bio_end_aio)
 
 enum bcc_function {
 #define BCC_FUNCTION_NUMBER(name) BCC_##name,

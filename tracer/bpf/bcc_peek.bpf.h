@@ -33,6 +33,13 @@ struct iomap_dio { /* its beginning; the rest stands in no header */
 	struct kiocb *iocb;
 };
 
+struct dio { /* likewise, of fs/direct-io.c from 4.14 on */
+	int flags, op, op_flags;
+	blk_qc_t bio_cookie;
+	struct gendisk *bio_disk;
+	struct inode *inode;
+};
+
 /* ---- programs and maps ---- */
 
 #undef BPF_PROG
@@ -178,6 +185,16 @@ static __always_inline bool is_at(u64 end, enum bcc_function function)
 }
 
 #define ENDS_IN(end, function) is_at(end, BCC_##function)
+
+/* Whether it is direct I/O of a file system that does not use iomap: ext4 before 5.5. */
+static __always_inline bool ends_in_dio(u64 end)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 5, 0)
+	return ENDS_IN(end, dio_bio_end_io) || ENDS_IN(end, dio_bio_end_aio);
+#else
+	return false;
+#endif
+}
 
 /* ---- what has changed between kernels ---- */
 

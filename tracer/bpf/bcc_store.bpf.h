@@ -117,6 +117,9 @@ static __always_inline void task_fill(struct iotrace_task *task, struct task_str
 	task->pid = ids >> 32;
 	task->tid = ids;
 	task->cgroup_id = bpf_get_current_cgroup_id();
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 5, 0)
+	task->cgroup_id = (u32)task->cgroup_id; /* above it the generation, which nobody can see (40430452fd5d) */
+#endif
 	bpf_get_current_comm(task->comm, sizeof(task->comm));
 }
 

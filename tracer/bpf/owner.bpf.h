@@ -40,6 +40,8 @@ static __always_inline struct inode *inode_of(struct bio *bio, __u64 *cell)
 
 	if (ENDS_IN(end, iomap_dio_bio_end_io))
 		return inode_of_direct(bio);
+	if (ends_in_dio(end))
+		return PEEK(dio, FIELD(bio, bi_private), inode);
 	if ((FIELD(bio, bi_opf) & OP_MASK) >= OP_FLUSH || !FIELD(bio, bi_iter.bi_size))
 		return NULL;
 	/* Direct I/O on the disk itself: the pages are the program's, which may have mapped a file. */

@@ -100,6 +100,12 @@ extern const void xlog_bio_end_io __ksym __weak;
 
 #define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
 
+/* Who else does not use iomap has not been looked at. */
+struct dio {
+	struct inode *inode;
+};
+#define ends_in_dio(end) false
+
 /* ---- requests ---- */
 
 /* Bits of request.rq_flags; set before loading: in some kernels they belong to no type with a name. */
