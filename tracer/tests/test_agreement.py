@@ -28,8 +28,8 @@ def test_three_percent_or_two_microseconds_is_near_enough() -> None:
 @pytest.mark.usefixtures("can_trace")
 def test_calls_that_wait_take_as_long_as_fio_says(tmp_path: Path) -> None:
     (job,) = (job for job in JOBS if job.medium == "memory" and job.waits)
-    # fio's time contains the way into the kernel and back, more than 1 us. A busy machine lengthens that, too, and by
-    # more than is allowed in up to a quarter of the runs; a tracer that is wrong is so in every run.
+    # One of five tries is weaker than one. On the development machine 7 of 30 were beyond the bounds (3.1 to 4.1 %);
+    # why, is not known but for the way into the kernel and back, which only fio's time contains (docs/status.md).
     tries: list[Agreement] = []
     while len(tries) < 5 and not (tries and tries[-1].near):
         tries.append(compare(replace(job, ios=20_000), tmp_path))
