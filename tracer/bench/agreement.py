@@ -62,7 +62,10 @@ JOBS = (
 
 @dataclass(frozen=True)
 class Agreement:
-    """What both say about one job: I/Os, and latencies in ns by percentile. `lost`: records that have no row."""
+    """What both say about one job: I/Os, and latencies in ns by percentile. `lost`: records that have no row.
+
+    `gaps_ns`: fio's time less the tracer's, call by call, of jobs that wait on a raw disk; None for others.
+    """
 
     job: Job
     fio_ios: int
@@ -70,6 +73,7 @@ class Agreement:
     fio_ns: tuple[float, ...]
     tracer_ns: tuple[float, ...]
     lost: int
+    gaps_ns: NDArray[np.int64] | None = None
 
     @property
     def near(self) -> bool:
@@ -90,34 +94,49 @@ def quantiles_ns(values: NDArray[np.int64]) -> tuple[float, ...]:
     return tuple(float(v) for v in np.percentile(values, QUANTILES, method="inverted_cdf"))
 
 
-def fio_says(job: Job, target: Path, folder: Path) -> tuple[int, tuple[float, ...]]:
-    """Runs the job; returns how many I/Os fio did and the quantiles of their latency in ns. May raise LoadError.
+def fio_says(job: Job, target: Path, folder: Path) -> tuple[int, tuple[float, ...], NDArray[np.int64] | None]:
+    """Runs the job; returns how many I/Os fio did, the quantiles of their latency in ns, and its log.
 
-    They are exact, from fio's log of every I/O, but for syncs, which it only counts in buckets (at most 1.6 % wide).
+    The log holds latency in ns and offset in bytes of every I/O. fio logs no syncs and counts them in buckets (at most
+    1.6 % wide), so there the quantiles are not exact, and the log is None. May raise LoadError.
     """
     command = ["fio", "--name=agreement", "--thread", f"--filename={target}", f"--size={FILE_BYTES}", "--bs=4k",
                f"--io_size={job.ios * 4096}", "--norandommap", "--randrepeat=1", "--overwrite=1",
-               "--output-format=json", f"--write_lat_log={folder}/fio", *job.fio]  # fmt: skip
+               "--output-format=json", f"--write_lat_log={folder}/fio", "--log_offset=1", *job.fio]  # fmt: skip
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise LoadError(f"fio ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
     if job.syncs:
         (said,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
         sync = said["sync"]["lat_ns"]
-        return sync["N"], tuple(float(sync["percentile"][f"{q:.6f}"]) for q in QUANTILES)
-    log = np.loadtxt(folder / "fio_clat.1.log", delimiter=",", usecols=1, dtype=np.int64, ndmin=1)
-    return len(log), quantiles_ns(log)
+        return sync["N"], tuple(float(sync["percentile"][f"{q:.6f}"]) for q in QUANTILES), None
+    log = np.loadtxt(folder / "fio_clat.1.log", delimiter=",", usecols=(1, 4), dtype=np.int64, ndmin=2)
+    return len(log), quantiles_ns(log[:, 0]), log
 
 
-def tracer_latencies_ns(job: Job, trace: Path) -> NDArray[np.int64]:
-    """Of each I/O as the tracer saw it: a call that waited, or a request."""
-    rows = read_table(trace)
+def tracer_says(job: Job, trace: Path) -> NDArray[np.int64]:
+    """Latency in ns and offset on the disk in bytes of each I/O in order: of a call that waited, or of a request."""
+    rows = read_table(trace).sort_by("t_unix_ns")
     latency = rows["total_ns"]
     if job.waits:
         rows = rows.filter(pc.is_valid(rows["return_ns"]))
         latency = pc.add(rows["total_ns"], rows["return_ns"])
-    values: NDArray[np.int64] = latency.cast(pa.int64()).to_numpy()
-    return values
+    return np.column_stack([latency.cast(pa.int64()).to_numpy(), rows["sector"].cast(pa.int64()).to_numpy() * 512])
+
+
+def gaps_ns(fio: NDArray[np.int64], tracer: NDArray[np.int64]) -> NDArray[np.int64]:
+    """fio's latency less the tracer's, of the calls that both have: the tracer's are fio's in order, some left out.
+
+    Both: latency in ns, offset in bytes. LookupError when the tracer has a call that fio has not.
+    """
+    calls = iter(fio.tolist())
+    found: list[int] = []
+    for mine, offset in tracer.tolist():
+        theirs = next((latency for latency, at in calls if at == offset), None)
+        if theirs is None:
+            raise LookupError(f"fio knows nothing of call {len(found)} of the tracer's, at {offset}")
+        found.append(theirs - mine)
+    return np.array(found, np.int64)
 
 
 def compare(job: Job, directory: Path) -> Agreement:
@@ -132,14 +151,15 @@ def compare(job: Job, directory: Path) -> Agreement:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=memory, prefix="strata-bench-")))
         attached = Attached(strata(arguments=("--vfs", "--comm", "fio")), device, folder)
         try:
-            fio_ios, fio_ns = fio_says(job, target, folder)
+            fio_ios, fio_ns, log = fio_says(job, target, folder)
         finally:
             attached.detach()
-        tracer_ns = tracer_latencies_ns(job, folder / "io.bin")
+        rows = tracer_says(job, folder / "io.bin")
         status = json.loads((folder / "io.bin.json").read_text())
         (disk,) = [disk for disk in status["devices"] if disk["device"] == device]
         lost = status["dropped"] + disk["excluded"].get("completion_not_seen", 0)
-        return Agreement(job, fio_ios, len(tracer_ns), fio_ns, quantiles_ns(tracer_ns), lost)
+        gaps = gaps_ns(log, rows) if log is not None and job.waits and job.medium == "memory" else None
+        return Agreement(job, fio_ios, len(rows), fio_ns, quantiles_ns(rows[:, 0]), lost, gaps)
 
 
 def markdown(found: Sequence[Agreement]) -> str:

@@ -131,6 +131,7 @@ def floors() -> list[Tool]:
         _floor("empty programs", "empty.py", *REQUEST_TRACEPOINTS),
         _floor("empty programs, system calls too", "empty.py", *REQUEST_TRACEPOINTS, "sys_enter"),
         _floor("the least with a record", "least.py"),
+        _floor("the least with a record, system calls too", "least.py", "sys_enter"),
     ]
 
 

@@ -84,6 +84,7 @@ def serve(connection: socket.socket) -> None:
             handed.put((connection, int(line.split()[1]) / 1e6))
         else:
             connection.sendall(json.dumps(answer(line)).encode() + b"\n")
+    threading.Event().wait()  # is there as long as somebody may ask whose thread it was
 
 
 def answer_what_was_handed() -> None:

@@ -28,6 +28,7 @@ RETURN_MODE = 16
 EMPTY = 2**64 - 1
 EMPTY_40_BITS = 2**40 - 1
 READY_TIMEOUT_S = 30
+FTRACE_KB = "16384"  # of each CPU: room for 200,000 events
 
 
 class HiddenEventsError(Exception):
@@ -304,23 +305,32 @@ def counted_in_records(records: list[Record]) -> Counted:
 
 
 @contextmanager
-def unless_hidden(event: str, directory: Path) -> Iterator[None]:
-    """A failure inside is HiddenEventsError when ftrace's log has events that interrupted threads of process 1."""
+def ftrace(event: str, directory: Path) -> Iterator[Path]:
+    """The kernel's own log of an event while inside, without BPF."""
     tracefs = directory / "tracefs"
     tracefs.mkdir()
     subprocess.run(["mount", "-t", "tracefs", "tracefs", str(tracefs)], check=True)
     instance = tracefs / "instances" / "strata-tests"
-    instance.mkdir()
     try:
+        instance.mkdir()
+        (instance / "buffer_size_kb").write_text(FTRACE_KB)
         (instance / "events" / event / "enable").write_text("1")
-        yield
-    except AssertionError as error:
-        threads = {path.name for path in Path("/proc/1/task").iterdir()}
-        interrupted = re.findall(r"-(\d+) +\[\d+\]", (instance / "trace").read_text())
-        if hidden := sum(thread in threads for thread in interrupted):
-            raise HiddenEventsError(f"{hidden} of {len(interrupted)}; {error}") from error
-        raise
+        yield instance / "trace"
     finally:
         (instance / "events" / event / "enable").write_text("0")
         instance.rmdir()
         subprocess.run(["umount", str(tracefs)], check=True)
+
+
+@contextmanager
+def unless_hidden(event: str, directory: Path) -> Iterator[None]:
+    """A failure inside is HiddenEventsError when ftrace's log has events that interrupted threads of process 1."""
+    with ftrace(event, directory) as log:
+        try:
+            yield
+        except AssertionError as error:
+            threads = {path.name for path in Path("/proc/1/task").iterdir()}
+            interrupted = re.findall(r"-(\d+) +\[\d+\]", log.read_text())
+            if hidden := sum(thread in threads for thread in interrupted):
+                raise HiddenEventsError(f"{hidden} of {len(interrupted)}; {error}") from error
+            raise

@@ -1,14 +1,16 @@
 """The least that a tracer does: times at queue, issue and completion, a record of 64 bytes for each request.
 
 Bios are not linked to their requests, addresses that hash alike are not told apart, nobody reads the records, and old
-ones are overwritten: no measurement, but no tracer with records costs less. Needs BCC, so the system's Python; reads
-no field of the kernel's structures, so headers of another kernel do no harm.
+ones are overwritten: no measurement, but no tracer with records costs less. Programs that do nothing at the tracepoints
+named in the arguments, too. Needs BCC, so the system's Python; reads no field of the kernel's structures, so headers of
+another kernel do no harm.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from bcc import BPF  # type: ignore[import-not-found]
 
@@ -59,8 +61,9 @@ int on_block_rq_complete(struct bpf_raw_tracepoint_args *ctx)
 def main() -> None:
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    bpf = BPF(text=PROGRAMS, cflags=[f"-DCPUS={os.cpu_count()}"])
-    for name in ("block_bio_queue", "block_rq_issue", "block_rq_complete"):
+    others = "".join(f"int on_{name}(void *ctx) {{ return 0; }}\n" for name in sys.argv[1:])
+    bpf = BPF(text=PROGRAMS + others, cflags=[f"-DCPUS={os.cpu_count()}"])
+    for name in ("block_bio_queue", "block_rq_issue", "block_rq_complete", *sys.argv[1:]):
         bpf.attach_raw_tracepoint(tp=name, fn_name=f"on_{name}")
     os.write(int(os.environ["STRATA_READY"]), b"ready\n")
     signal.sigwait(signals)
