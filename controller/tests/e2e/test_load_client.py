@@ -295,6 +295,27 @@ def test_a_missing_table(cluster: Strata, tmp_path: Path, phase: str) -> None:
     assert not admin("status", "nowhere")["table_regions"]
 
 
+def one_region(verb: str, table: str) -> None:
+    jars = ROOT / "ycsb-fork/hbase2/target/dependency/*"
+    program = Path(__file__).with_name("OneRegion.java")
+    command = ["java", "-cp", str(jars), str(program), verb, f"{NETWORK}10", table]
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
+
+
+def test_the_first_operation_waits_until_every_region_is_served(cluster: Strata, tmp_path: Path) -> None:
+    common: dict[str, object] = {"table": "opens", "recordcount": 100}
+    start(tmp_path / "load", "load", hbase_table_splits="2-per-server", **common).ends()
+    one_region("unassign", "opens")  # HBase's record of where regions are keeps its server
+    assert admin("status", "opens")["table_regions"] == dict.fromkeys(admin("status", "opens")["table_regions"], 2)
+    patient = start(tmp_path / "patient", "run", operationcount=100, **common)
+    hasty = start(tmp_path / "hasty", "run", operationcount=100, hbase_table_wait_ms=2000, **common).ends(3)
+    refusal = r"table opens is not served within hbase\.table\.wait\.ms=2000: [\d.]+:16020 does not serve opens,"
+    assert re.search(refusal, hasty.errors())
+    assert not patient.measures()
+    one_region("assign", "opens")
+    assert sum(operation["ok"] for operation in patient.ends().operations().values()) == 100
+
+
 # The last test: it leaves no region server.
 def test_region_servers_that_die_in_mid_run(cluster: Strata, tmp_path: Path) -> None:
     common: dict[str, object] = {

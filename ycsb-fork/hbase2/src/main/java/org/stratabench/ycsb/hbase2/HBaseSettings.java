@@ -113,6 +113,7 @@ final class HBaseSettings {
     table();
     durability();
     connectTimeoutMs();
+    tableWaitMs();
     connections();
     readConsistency();
     cachesReads();
@@ -143,6 +144,11 @@ final class HBaseSettings {
   /** Longest time to reach the cluster, in milliseconds. */
   long connectTimeoutMs() {
     return settings.wholeNumber("hbase.connect.timeout.ms", 30_000, 1, HOUR_MS);
+  }
+
+  /** Longest time, in milliseconds, until servers serve all regions of the table. */
+  long tableWaitMs() {
+    return settings.wholeNumber("hbase.table.wait.ms", 120_000, 1, HOUR_MS);
   }
 
   /** How many connections the process makes; its sessions take turns on them. */

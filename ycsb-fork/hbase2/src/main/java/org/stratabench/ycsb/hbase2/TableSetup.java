@@ -27,7 +27,6 @@ import org.stratabench.ycsb.SetupException;
 
 /** Sees to it that the table is there before the first operation. */
 final class TableSetup {
-  private static final long SERVED_WITHIN_NS = TimeUnit.MINUTES.toNanos(2);
   private static final long POLL_MS = 100;
   private static final int MOST_REPLICAS = 100;
 
@@ -47,6 +46,7 @@ final class TableSetup {
    * Sees to it that the table is there, with its column family, and that all its regions are served.
    *
    * @param create whether a missing table may be made
+   * @throws SetupException when that fails, or takes longer than {@code hbase.table.wait.ms} and what was asked last
    */
   void ensure(Connection connection, boolean create) throws SetupException {
     try (Admin admin = connection.getAdmin()) {
@@ -111,11 +111,12 @@ final class TableSetup {
   }
 
   private void awaitServed(Connection connection, Admin admin) throws IOException, SetupException {
-    long until = System.nanoTime() + SERVED_WITHIN_NS;
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.tableWaitMs());
     String missing = notServed(connection, admin);
     while (missing != null) {
       if (System.nanoTime() > until) {
-        throw new SetupException("table " + table + " has regions that no server serves: " + missing + "; see ycsb-admin hbase2 status");
+        throw new SetupException("table " + table + " is not served within hbase.table.wait.ms=" + settings.tableWaitMs() + ": " + missing
+            + "; see ycsb-admin hbase2 status");
       }
       try {
         TimeUnit.MILLISECONDS.sleep(POLL_MS);
