@@ -40,8 +40,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 
 #: Longest series that is drawn point by point.
 MOST_POINTS = 4000
-#: Space for phase labels: pixels a row, pixels a character, and the plot's usual width.
-_ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 1120
+#: Space for phase labels: pixels a row, pixels a character, and the plot's width where it is smallest, on paper.
+_ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 900
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def logarithmic(plot: go.Figure, values: pd.DataFrame) -> None:
 
 def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
     """Shade every phase on all panels, label it above the first; returns how many rows the labels take."""
-    total_ns = max(timeline.end_unix_ns - timeline.start_unix_ns, 1)
+    total_s = max(timeline.end_unix_ns - timeline.start_unix_ns, 1) / 1e9
+    character_s = _CHARACTER_PX / (_PLOT_PX * _panel_share(plot)) * total_s
     row_ends: list[float] = []
     for index, span in enumerate(timeline.spans):
         start, end = ((t - timeline.start_unix_ns) / 1e9 for t in (span.start_unix_ns, span.end_unix_ns))
@@ -121,10 +122,10 @@ def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
             row="all",
             col="all",
         )
-        width = len(span.phase) * _CHARACTER_PX / _PLOT_PX * total_ns / 1e9 * _columns(plot)
-        left = max(min(start, total_ns / 1e9 - width), 0.0)
+        width = len(span.phase) * character_s
+        left = max(min(start, total_s - width), 0.0)
         row = next((i for i, used in enumerate(row_ends) if used <= left), len(row_ends))
-        row_ends[row:] = [left + width, *row_ends[row + 1 :]]
+        row_ends[row:] = [left + width + character_s, *row_ends[row + 1 :]]
         for column in range(_columns(plot)):
             if left < start:
                 _label(plot, span.phase, (end, "right"), row, column)
@@ -153,6 +154,12 @@ def _columns(plot: go.Figure) -> int:
     """Columns of panels: x axes whose panels stand in the top row."""
     tops = [axis.domain[1] for axis in plot.select_yaxes() if axis.domain]
     return max(sum(top == max(tops) for top in tops), 1) if tops else 1
+
+
+def _panel_share(plot: go.Figure) -> float:
+    """The part of the plot's width that the first panel has."""
+    first, last = next(plot.select_xaxes()).domain or (0.0, 1.0)
+    return float(last - first)
 
 
 def thin(

@@ -9,9 +9,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
+from plotly.subplots import make_subplots
 
 from controller.results.store import RunStore
+from controller.results.timeline import Span, Timeline
+from viz.figures.style import Figure, finish, time_axis
+from viz.page import figure_section, page
 from viz.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -35,17 +40,18 @@ function drawn(plot) {
   return series.filter(s => [...s.querySelectorAll('path.js-line')].some(visible)).length + bars.filter(visible).length;
 }
 function overlapping(plot) {
-  const items = plot.querySelectorAll('.annotation, .legend, .modebar-container .modebar');
+  const items = plot.querySelectorAll('.annotation-text, .legend, .modebar-container .modebar');
   const boxes = [...items].map(item => item.getBoundingClientRect());
+  const space = 3; // between two names on one line, which else read as one
   return boxes.some((a, i) => boxes.slice(i + 1).some(b =>
-    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1));
+    a.left < b.right + space && b.left < a.right + space && a.top < b.bottom - 1 && b.top < a.bottom - 1));
 }
 </script>"""
 
 
-def seen_by_the_browser(page: Path, folder: Path, width_px: int = 1400) -> dict[str, list[str]]:
+def seen_by_the_browser(document: Path, folder: Path, width_px: int = 1400) -> dict[str, list[str]]:
     watched = folder / "watched.html"
-    watched.write_text(page.read_text().replace("<head>", "<head>" + WATCH, 1))
+    watched.write_text(document.read_text().replace("<head>", "<head>" + WATCH, 1))
     assert CHROMIUM is not None
     command = [
         CHROMIUM,
@@ -99,3 +105,25 @@ def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) 
     drawn = {name: int(count) for name, count in (entry.split("=") for entry in seen["lines"])}
     assert drawn["plot-node-io"] == 4
     assert drawn["plot-layers"] == 18
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_names_of_short_phases_do_not_touch(columns: int, tmp_path: Path) -> None:
+    second = 10**9
+    ends_s = (0, 6, 14, 20, 29, 60)
+    names = ("content-load", "content-run", "messenger-load", "messenger-run", "hotel-load")
+    spans = tuple(
+        Span(name, start * second, end * second)
+        for name, start, end in zip(names, ends_s[:-1], ends_s[1:], strict=True)
+    )
+    plot = make_subplots(rows=1, cols=columns, horizontal_spacing=0.09)
+    for column in range(columns):
+        plot.add_trace(go.Scatter(x=[0, 60], y=[0, 1], showlegend=False), row=1, col=column + 1)
+    timeline = Timeline(0, 60 * second, spans, second)
+    time_axis(plot, timeline, 1, columns)
+    figure = Figure("phases", "Phases", "", finish(plot, 300, timeline))
+    path = tmp_path / "page.html"
+    path.write_text(page("Phases", "", [figure_section(figure)]))
+    for width_px in (1400, 1080):
+        seen = seen_by_the_browser(path, tmp_path, width_px)
+        assert seen["problems"] == [] and seen["over"] == []
