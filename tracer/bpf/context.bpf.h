@@ -66,8 +66,13 @@ int BPF_PROG(sched_switch, bool preempted, struct task_struct *from, struct task
 
 	if (!switched_on)
 		return 0;
-	if (!from_state || preempted) /* it would run on if it could */
+	if (!from_state || preempted) { /* it would run on if it could */
 		becomes_runnable(from);
+	} else {
+		runnable = bpf_task_storage_get(&runnables, from, NULL, 0);
+		if (runnable)
+			runnable->since_ns = 0; /* it still is when nobody saw the thread get this CPU */
+	}
 	runnable = bpf_task_storage_get(&runnables, to, NULL, 0);
 	if (!runnable || !runnable->since_ns)
 		return 0;

@@ -305,8 +305,8 @@ def counted_in_records(records: list[Record]) -> Counted:
 
 
 @contextmanager
-def ftrace(event: str, directory: Path) -> Iterator[Path]:
-    """The kernel's own log of an event while inside, without BPF."""
+def ftrace(directory: Path, *events: str) -> Iterator[Path]:
+    """The kernel's own log of these events while inside, without BPF."""
     tracefs = directory / "tracefs"
     tracefs.mkdir()
     subprocess.run(["mount", "-t", "tracefs", "tracefs", str(tracefs)], check=True)
@@ -314,23 +314,29 @@ def ftrace(event: str, directory: Path) -> Iterator[Path]:
     try:
         instance.mkdir()
         (instance / "buffer_size_kb").write_text(FTRACE_KB)
-        (instance / "events" / event / "enable").write_text("1")
+        (instance / "trace_clock").write_text("mono")  # the same on all CPUs
+        for event in events:
+            (instance / "events" / event / "enable").write_text("1")
         yield instance / "trace"
     finally:
-        (instance / "events" / event / "enable").write_text("0")
+        (instance / "events" / "enable").write_text("0")
         instance.rmdir()
         subprocess.run(["umount", str(tracefs)], check=True)
+
+
+def threads_of(pid: int) -> set[str]:
+    return {path.name for path in Path(f"/proc/{pid}/task").iterdir()}
 
 
 @contextmanager
 def unless_hidden(event: str, directory: Path) -> Iterator[None]:
     """A failure inside is HiddenEventsError when ftrace's log has events that interrupted threads of process 1."""
-    with ftrace(event, directory) as log:
+    with ftrace(directory, event) as log:
         try:
             yield
         except AssertionError as error:
-            threads = {path.name for path in Path("/proc/1/task").iterdir()}
+            first = threads_of(1)
             interrupted = re.findall(r"-(\d+) +\[\d+\]", log.read_text())
-            if hidden := sum(thread in threads for thread in interrupted):
+            if hidden := sum(thread in first for thread in interrupted):
                 raise HiddenEventsError(f"{hidden} of {len(interrupted)}; {error}") from error
             raise
