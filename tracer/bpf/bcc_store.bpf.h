@@ -78,6 +78,10 @@ static __always_inline u32 device_of_interrupt(int irq)
 		DELETE(map, &key_);                                                                                   \
 	})
 
+/* Two tables: that of the bios may forget. */
+#define BIOS_FLIGHTS_GO_ON false
+#define io_done_follows true
+
 static __always_inline struct iotrace_flight *flight_find(u64 key)
 {
 	return FIND(requests, key);

@@ -15,35 +15,33 @@
 
 #include "flight.bpf.h"
 
+static __always_inline struct request_id id_at(__u64 key)
+{
+	return (struct request_id){key, PEEK(request, key, start_time_ns), (__u64)PEEK(request, key, biotail)};
+}
+
 static __always_inline struct iotrace_flight *flight_under_way(__u64 key)
 {
-	struct iotrace_flight *flight = flight_find(key);
+	struct request_id request = id_at(key);
+	struct iotrace_flight *flight = flight_known(&request);
 
-	if (!flight || flight->event.flags & FLIGHT_DONE ||
-	    flight->generation != PEEK(request, key, start_time_ns))
-		return NULL;
-	return flight;
+	return flight && !(flight->event.flags & FLIGHT_DONE) ? flight : NULL;
 }
 
 /* Comes before block_rq_issue, so the flight may not be there yet. The first time counts, after a requeue too. */
 static __always_inline void mark_submit(__u64 key, __u8 tracing)
 {
 	struct request *rq = (struct request *)key;
-	__u64 generation = PEEK(request, rq, start_time_ns);
+	struct request_id request;
 	struct iotrace_flight *flight;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 device = device_of_untrusted(rq);
 
 	if (!device || !is_traced(device))
 		return;
-	flight = flight_claim(key);
-	if (!flight)
-		return;
-	if (flight->generation != generation || flight->event.flags & FLIGHT_DONE || !flight->touched_ns) {
-		count_unseen(flight);
-		flight_clear(flight, now, generation);
-	}
-	if (!flight->event.submit_ns) {
+	request = id_at(key);
+	flight = flight_of(&request, (__u64)PEEK(request, rq, bio), now);
+	if (flight && !flight->event.submit_ns) {
 		flight->event.submit_ns = now;
 		flight->event.tracing = tracing;
 	}

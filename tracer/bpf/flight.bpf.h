@@ -40,20 +40,75 @@ static __always_inline void count_unseen(struct iotrace_flight *old)
 		count(&of_device->excluded[IOTRACE_EX_COMPLETION_NOT_SEEN]);
 }
 
-/* The flight of this very request: cleared when it still tells of an older one at the same address. */
-static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 now)
-{
-	struct iotrace_flight *flight = flight_claim((__u64)rq);
-	__u64 generation;
+/* ---- the flights of requests ---- */
 
+/* What tells a request from others, and from an older one at the same address. */
+struct request_id {
+	__u64 address;
+	__u64 generation; /* start_time_ns */
+	__u64 last_bio;	  /* stays when the bios are gone */
+};
+
+static __always_inline bool is_of(const struct iotrace_flight *flight, const struct request_id *request)
+{
+	return flight->request == request->address && flight->generation == request->generation;
+}
+
+/* NULL: it has none yet. */
+static __always_inline struct iotrace_flight *flight_known(const struct request_id *request)
+{
+	struct iotrace_flight *flight = BIOS_FLIGHTS_GO_ON ? bio_find(request->last_bio) : NULL;
+
+	if (flight && is_of(flight, request))
+		return flight;
+	flight = flight_find(request->address);
+	return flight && is_of(flight, request) ? flight : NULL;
+}
+
+/*
+ * The flight of this very request. When it has one bio only, that of the bio goes on as the request's: nothing has to
+ * be copied, and half as many cache lines are touched. Else one of its own, cleared when it tells of an older one.
+ */
+static __always_inline struct iotrace_flight *flight_of(const struct request_id *request, __u64 first_bio, __u64 now)
+{
+	struct iotrace_flight *flight = NULL;
+
+	if (BIOS_FLIGHTS_GO_ON && first_bio == request->last_bio)
+		flight = bio_find(first_bio);
+	if (flight && !flight->request) {
+		flight->request = request->address;
+		flight->generation = request->generation;
+		flight->event.bios = 1;
+		return flight;
+	}
+	if (flight && is_of(flight, request) && !(flight->event.flags & FLIGHT_DONE))
+		return flight;
+	flight = flight_claim(request->address);
 	if (!flight)
 		return NULL;
-	generation = FIELD(rq, start_time_ns);
-	if (flight->generation == generation && !(flight->event.flags & FLIGHT_DONE) && flight->touched_ns)
+	if (is_of(flight, request) && !(flight->event.flags & FLIGHT_DONE) && flight->touched_ns)
 		return flight;
 	count_unseen(flight);
-	flight_clear(flight, now, generation);
+	flight_clear(flight, now, request->generation);
+	flight->request = request->address;
 	return flight;
+}
+
+static __always_inline bool is_of_bio(const struct iotrace_flight *flight)
+{
+	return flight->key != flight->request;
+}
+
+static __always_inline struct request_id id_of(struct request *rq)
+{
+	return (struct request_id){(__u64)rq, FIELD(rq, start_time_ns), (__u64)FIELD(rq, biotail)};
+}
+
+static __always_inline struct iotrace_flight *flight_of_request(struct request *rq, __u64 now)
+{
+	struct request_id request = id_of(rq);
+
+	return flight_of(&request, (__u64)FIELD(rq, bio), now);
 }
 
 /* ---- what a request is ---- */

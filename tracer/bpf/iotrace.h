@@ -153,6 +153,7 @@ struct iotrace_flight {
 	__u64 key; /* address of the bio, the request, or a queue that flushes; 0 = free */
 	__u64 touched_ns;
 	__u64 generation; /* start_time_ns of the request: tells it from an older one at the same address */
+	__u64 request;	  /* its address; 0 = that of a bio which is in no request yet */
 	struct iotrace_event event;
 };
 

@@ -120,6 +120,7 @@ struct request {
 	unsigned int __data_len;
 	__u64 __sector;
 	struct bio *bio;
+	struct bio *biotail;
 	struct request *rq_next;
 	__u64 start_time_ns;
 };

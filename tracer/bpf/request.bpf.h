@@ -113,10 +113,27 @@ static __always_inline __u64 preflush_issued(struct request *rq, struct iotrace_
 	return flush->event.issue_ns;
 }
 
+/* The request had the one flight and has the other now. */
+static __always_inline void flight_go_on(struct iotrace_flight *to, const struct iotrace_flight *from)
+{
+	to->event.insert_ns = from->event.insert_ns;
+	to->event.submit_ns = from->event.submit_ns;
+	to->event.issue_ns = from->event.issue_ns;
+	to->event.requeues = from->event.requeues;
+}
+
+/* It tells of an older request whose completion was not seen, and then nobody saw the bio come that is there now. */
+static __always_inline bool is_left_over(const struct iotrace_flight *of_bio)
+{
+	return of_bio->request && of_bio->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE);
+}
+
 struct gathering {
 	__u64 bio;
+	__u64 request;
 	struct iotrace_flight owner; /* of the earliest bio among those that pass the filters, else of all */
 	__u16 bios;
+	bool goes_on;
 };
 
 static long gather_bio(__u64 index, struct gathering *gathering)
@@ -130,13 +147,17 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 		return 1;
 	gathering->bios++;
 	flight = bio_find((__u64)bio);
-	if (flight) {
+	if (flight && !is_left_over(flight)) {
 		bool selected = flight->event.flags & FLIGHT_SELECTED;
 		bool owner_selected = owner->event.flags & FLIGHT_SELECTED;
 
 		better = selected == owner_selected ? flight->event.queue_ns < owner->event.queue_ns : selected;
 		if (!owner->event.queue_ns || better)
 			flight_inherit(owner, flight);
+		if (flight->request == gathering->request) { /* it had one bio until now */
+			flight_go_on(owner, flight);
+			gathering->goes_on = true;
+		}
 		bio_free(flight);
 	}
 	gathering->bio = (__u64)PEEK(bio, bio, bi_next);
@@ -146,18 +167,18 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 /* Moves what is known about the request's bios to the flight of the request. */
 static __always_inline void gather(struct iotrace_flight *flight, struct request *rq)
 {
-	struct gathering gathering = {};
+	struct gathering gathering = {.request = flight->request};
 	struct iotrace_flight *only;
 	struct bio *first = FIELD(rq, bio);
 
-	if (!first)
+	if (!first || is_of_bio(flight))
 		return;
 	gathering.bio = as_number(&flight->event.seen_ns, first);
 	flight->event.seen_ns = 0;
 	if (!FIELD(first, bi_next)) {
 		flight->event.bios = 1;
 		only = bio_find(gathering.bio);
-		if (!only)
+		if (!only || is_left_over(only))
 			return;
 		flight_inherit(flight, only);
 		bio_free(only);
@@ -166,6 +187,8 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 	FOR_EACH_BIO(gather_bio, &gathering);
 	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
+	if (gathering.goes_on)
+		flight_go_on(flight, &gathering.owner);
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -189,7 +212,8 @@ static __always_inline void first_issue(struct iotrace_flight *flight, struct re
 
 	gather(flight, rq);
 	flight->event.size_bytes = FIELD(rq, __data_len);
-	flight->event.issue_ns = now;
+	if (!flight->event.issue_ns)
+		flight->event.issue_ns = now;
 	flushed = preflush_issued(rq, flight);
 	if (flushed) {
 		flight->event.issue_ns = flushed;
@@ -225,12 +249,10 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(block_rq_requeue, struct request *rq)
 {
-	struct iotrace_flight *flight;
+	struct request_id request = id_of(rq);
+	struct iotrace_flight *flight = switched_on ? flight_known(&request) : NULL;
 
-	if (!switched_on)
-		return 0;
-	flight = flight_find((__u64)rq);
-	if (!flight || flight->generation != FIELD(rq, start_time_ns))
+	if (!flight)
 		return 0;
 	flight->event.requeues++;
 	flight->event.seen_ns = 0;
@@ -341,6 +363,8 @@ static __always_inline void finish(void *ctx, struct request *rq, __u64 now, __u
 		count(&of_device->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 	if (flight)
 		flight->event.flags = FLIGHT_DONE;
+	if (flight && !io_done_follows && is_of_bio(flight))
+		flight_free(flight);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -349,13 +373,15 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	/* First of all: reading the clock waits for all reads before it, and those below can wait together. */
 	__u64 now = bpf_ktime_get_ns();
 	struct iotrace_flight *flight;
+	struct request_id request;
 
 	/* Only the last of several partial completions ends the request. */
 	if (nr_bytes < FIELD(rq, __data_len))
 		return 0;
 	/* The data of a write between its two flushes: the request completes once more when all is done. */
 	if (in_flush_sequence(rq) && !is_flush_command(rq)) {
-		flight = flight_find((__u64)rq);
+		request = id_of(rq);
+		flight = flight_known(&request);
 		if (flight)
 			flight->event.flags |= FLIGHT_FLUSHED;
 		return 0;
@@ -373,14 +399,18 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 SEC("tp_btf/block_io_done")
 int BPF_PROG(block_io_done, struct request *rq)
 {
+	struct request_id request = id_of(rq);
 	struct iotrace_flight *flight;
 
 	if (in_flush_sequence(rq) && !is_flush_command(rq))
 		return 0;
-	flight = flight_find((__u64)rq);
-	if (!flight || flight->generation != FIELD(rq, start_time_ns) || !(flight->event.flags & FLIGHT_DONE)) {
+	flight = flight_known(&request);
+	/* With none, block_rq_complete has seen to it, and the bio whose flight it was has already gone on to another. */
+	if (!flight && BIOS_FLIGHTS_GO_ON && request.last_bio && request.generation >= switched_on_ns)
+		return 0;
+	if (!flight || !(flight->event.flags & FLIGHT_DONE)) {
 		finish(ctx, rq, bpf_ktime_get_ns(), 0);
-		flight = flight_find((__u64)rq);
+		flight = flight_known(&request);
 	}
 	if (flight && flight->event.flags & FLIGHT_DONE)
 		flight_free(flight);

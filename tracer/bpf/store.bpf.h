@@ -40,6 +40,10 @@ static __always_inline struct iotrace_flight *flight_find(__u64 key)
 	return NULL;
 }
 
+#define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
+
+static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
+
 /* The flight of `key`, or a free one, or the oldest one of its bucket. Several CPUs may claim at a time. */
 static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 {
@@ -65,6 +69,8 @@ static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 	oldest_key = oldest->key;
 	if (__sync_val_compare_and_swap(&oldest->key, oldest_key, key) != oldest_key)
 		return NULL;
+	if (bpf_ktime_get_ns() - oldest->touched_ns > LEFT_OVER_NS)
+		count_unseen(oldest);
 	oldest->touched_ns = 0; /* what it holds is not about `key` */
 	return oldest;
 }
@@ -76,7 +82,12 @@ static __always_inline void flight_free(struct iotrace_flight *flight)
 	*(volatile __u64 *)&flight->key = 0;
 }
 
-/* One table holds both. */
+/* One table holds both, and the flight of a bio may become that of its request. */
+#define BIOS_FLIGHTS_GO_ON true
+
+/* Set before loading: block_io_done frees the flights. */
+const volatile bool io_done_follows;
+
 #define bio_find flight_find
 #define bio_claim flight_claim
 #define bio_free flight_free

@@ -149,7 +149,8 @@ static void configure(struct core *core, const struct options *options)
 	if (options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS);
 	/* Since 6.5; only a safety net for interrupted completions. */
-	bpf_program__set_autoload(skeleton->progs.block_io_done, kernel_has_tracepoint("block_io_done", NULL));
+	skeleton->rodata->io_done_follows = kernel_has_tracepoint("block_io_done", NULL);
+	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
 	configure_context(skeleton, options->context);
 	configure_peers(skeleton, options->peers);

@@ -13,6 +13,7 @@ from statistics import median
 import pytest
 
 from tracer import decode
+from tracer.tests.conftest import DISK_BYTES
 from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
 from tracer.tests.tracing import BACKEND, EMPTY, Record, fio, read_records, tracing
 
@@ -85,17 +86,41 @@ def test_comm_filter(disk: str, tmp_path: Path) -> None:
     assert_closed(trace, disk)
 
 
-def test_the_scheduler_part_lies_within_the_block_layer(disk: str, tmp_path: Path) -> None:
+@pytest.fixture
+def deadline(disk: str) -> str:
+    """The disk, with an I/O scheduler."""
     scheduler = Path(f"/sys/block/{disk}/queue/scheduler")
     if "mq-deadline" not in scheduler.read_text():
         pytest.skip("no mq-deadline here")
     scheduler.write_text("mq-deadline")
-    with tracing(tmp_path / "io.bin", "--device", disk, "--scheduler") as trace:
-        mixed_load(disk, 400, "--ioengine=libaio", "--iodepth=16", "--iodepth_batch=8")
+    return disk
+
+
+def assert_scheduled(records: list[Record]) -> None:
+    assert all(0 <= r.scheduler_ns <= r.block_ns for r in records if r.scheduler_ns != EMPTY)
+
+
+def test_the_scheduler_part_lies_within_the_block_layer(deadline: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", deadline, "--scheduler") as trace:
+        mixed_load(deadline, 400, "--ioengine=libaio", "--iodepth=16", "--iodepth_batch=8")
         assert trace.stop() == 0
-    scheduled = [r for r in trace.records() if r.scheduler_ns != EMPTY]
-    assert len(scheduled) > 100
-    assert all(0 <= r.scheduler_ns <= r.block_ns for r in scheduled)
+    assert sum(r.scheduler_ns != EMPTY for r in trace.records()) > 100
+    assert_scheduled(trace.records())
+
+
+def test_requests_that_are_merged_in_the_scheduler_keep_its_time(deadline: str, tmp_path: Path) -> None:
+    """More threads than the disk takes requests at a time write neighbouring blocks: what waits is merged."""
+    threads = 2 * int(Path(f"/sys/block/{deadline}/queue/nr_requests").read_text())
+    stride = ("--bs=4k", f"--rw=write:{4 * (threads - 1)}k", "--offset_increment=4k")
+    with tracing(tmp_path / "io.bin", "--device", deadline, "--scheduler") as trace:
+        fio(f"--filename=/dev/{deadline}", "--direct=1", "--thread", f"--numjobs={threads}", "--group_reporting",
+            *stride, f"--size={DISK_BYTES - threads * 4096}")  # fmt: skip
+        assert trace.stop() == 0
+    merged = [r for r in trace.records() if r.bios > 1]
+    assert merged
+    assert all(r.scheduler_ns != EMPTY and r.size_bytes == r.bios * 4096 for r in merged)
+    assert_scheduled(trace.records())
+    assert_closed(trace, deadline)
 
 
 def test_rotation_keeps_the_last_files_and_counts_the_others(disk: str, tmp_path: Path) -> None:
