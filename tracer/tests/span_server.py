@@ -5,8 +5,8 @@
 Prints where it listens. A request is a line `kind microseconds` (of `read`: how many reads of a block). The response
 is a line of JSON, in ns: `tid`, `at` (CLOCK_MONOTONIC, its begin), `wall` and `cpu` of the thread from the return of
 the receiving call to just before the sending one, `queued` that it was runnable without a CPU in between by the
-scheduler's account, `work` of the work that was asked for. A request `hand` is answered by another thread than the one
-that has received it.
+scheduler's account, `around` how long asking for that took (a wait meanwhile may not be in `queued`), `work` of what
+was asked for. A request `hand` is answered by another thread than the one that has received it.
 """
 
 from __future__ import annotations
@@ -63,18 +63,20 @@ def queued_ns() -> int:
 
 
 def answer(line: bytes) -> dict[str, int]:
-    wall, cpu, queued = time.monotonic_ns(), time.thread_time_ns(), queued_ns()
-    kind, amount = line.decode().split()
+    begin, cpu, queued = time.monotonic_ns(), time.thread_time_ns(), queued_ns()
     before = time.monotonic_ns()
+    kind, amount = line.decode().split()
     WORK[kind](int(amount) / 1e6)
-    work = time.monotonic_ns() - before
+    after = time.monotonic_ns()
+    queued, cpu, end = queued_ns() - queued, time.thread_time_ns() - cpu, time.monotonic_ns()
     return {
         "tid": threading.get_native_id(),
-        "at": wall,
-        "work": work,
-        "queued": queued_ns() - queued,
-        "cpu": time.thread_time_ns() - cpu,
-        "wall": time.monotonic_ns() - wall,
+        "at": begin,
+        "work": after - before,
+        "around": before - begin + end - after,
+        "queued": queued,
+        "cpu": cpu,
+        "wall": end - begin,
     }
 
 
