@@ -51,7 +51,10 @@ struct request_id {
 
 static __always_inline bool is_of(const struct iotrace_flight *flight, const struct request_id *request)
 {
-	return flight->request == request->address && flight->generation == request->generation;
+	/* A request that absorbs an older one before it is issued takes over its start_time_ns (blk-merge.c). */
+	bool absorbed = flight->generation > request->generation && !flight->event.issue_ns;
+
+	return flight->request == request->address && (flight->generation == request->generation || absorbed);
 }
 
 /* NULL: it has none yet. */
@@ -86,8 +89,10 @@ static __always_inline struct iotrace_flight *flight_of(const struct request_id 
 	flight = flight_claim(request->address);
 	if (!flight)
 		return NULL;
-	if (is_of(flight, request) && !(flight->event.flags & FLIGHT_DONE) && flight->touched_ns)
+	if (is_of(flight, request) && !(flight->event.flags & FLIGHT_DONE) && flight->touched_ns) {
+		flight->generation = request->generation;
 		return flight;
+	}
 	count_unseen(flight);
 	flight_clear(flight, now, request->generation);
 	flight->request = request->address;

@@ -184,6 +184,13 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 		bio_free(only);
 		return;
 	}
+	/*
+	 * Both are 0, but the verifier must not know: that of 6.1 looks at the first call of gather_bio() only, and takes
+	 * out what is not needed there, so that the last bio would be the owner. Mended by "bpf: verify callbacks as if
+	 * they are called unknown number of times".
+	 */
+	gathering.owner.event.queue_ns = flight->event.queue_ns;
+	gathering.owner.event.flags = flight->event.flags;
 	FOR_EACH_BIO(gather_bio, &gathering);
 	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
