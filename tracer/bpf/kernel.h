@@ -106,6 +106,15 @@ struct bio {
 	struct bio_vec *bi_io_vec;
 };
 
+struct dm_io { /* of the device mapper, which is a module */
+	struct bio *orig_bio;
+};
+
+struct dm_target_io {
+	struct dm_io *io;
+	struct bio clone;
+};
+
 struct request_queue {
 	struct gendisk *disk;
 };

@@ -27,21 +27,48 @@ static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
 	return inode && as_number(cell, PEEK(inode, inode, i_mapping)) == mapping ? inode : NULL;
 }
 
-static __always_inline struct inode *inode_of_direct(struct bio *bio)
+/* What is called when the bio is done tells what it is for. */
+struct end {
+	__u64 function;
+	void *private;
+};
+
+#define MAX_CLONES 4 /* one of another, for volumes on volumes */
+
+static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
 {
-	struct kiocb *iocb = PEEK(iomap_dio, FIELD(bio, bi_private), iocb);
+	struct end end = {(__u64)FIELD(bio, bi_end_io), FIELD(bio, bi_private)};
+	__u64 original;
+
+	if (!IS_CLONE(end.function))
+		return end;
+	original = as_number(cell, bio);
+#pragma unroll
+	for (int i = 0; i < MAX_CLONES; i++) {
+		if (!IS_CLONE(end.function))
+			break;
+		original = original_of(original);
+		end.function = (__u64)PEEK(bio, original, bi_end_io);
+		end.private = PEEK(bio, original, bi_private);
+	}
+	return end;
+}
+
+static __always_inline struct inode *inode_of_direct(void *iomap_dio)
+{
+	struct kiocb *iocb = PEEK(iomap_dio, iomap_dio, iocb);
 
 	return PEEK(file, PEEK(kiocb, iocb, ki_filp), f_inode);
 }
 
-static __always_inline struct inode *inode_of(struct bio *bio, __u64 *cell)
+static __always_inline struct inode *inode_of(struct bio *bio, const struct end *of, __u64 *cell)
 {
-	__u64 end = as_number(cell, FIELD(bio, bi_end_io));
+	__u64 end = of->function;
 
 	if (ENDS_IN(end, iomap_dio_bio_end_io))
-		return inode_of_direct(bio);
+		return inode_of_direct(of->private);
 	if (ends_in_dio(end))
-		return PEEK(dio, FIELD(bio, bi_private), inode);
+		return PEEK(dio, of->private, inode);
 	if ((FIELD(bio, bi_opf) & OP_MASK) >= OP_FLUSH || !FIELD(bio, bi_iter.bi_size))
 		return NULL;
 	/* Direct I/O on the disk itself: the pages are the program's, which may have mapped a file. */
@@ -89,8 +116,9 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight, struct bio *bio)
 {
 	struct task_struct *current = task_now();
-	struct inode *inode = inode_of(bio, &flight->generation);
-	__u64 end = as_number(&flight->generation, FIELD(bio, bi_end_io));
+	struct end of = end_of(bio, &flight->generation);
+	struct inode *inode = inode_of(bio, &of, &flight->generation);
+	__u64 end = of.function;
 	__u32 opf = FIELD(bio, bi_opf);
 
 	task_fill(&flight->event.task, current);

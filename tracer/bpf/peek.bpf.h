@@ -97,8 +97,20 @@ extern const void blkdev_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io_async __ksym __weak;
 extern const void blkdev_bio_end_io_simple __ksym __weak;
 extern const void xlog_bio_end_io __ksym __weak;
+extern const void clone_endio __ksym __weak;
 
 #define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
+
+/* The device mapper hands on clones of bios. Not known when its module is loaded later. */
+#define IS_CLONE(end) (bpf_core_type_exists(struct dm_target_io) && ENDS_IN(end, clone_endio))
+
+static __always_inline __u64 original_of(__u64 clone)
+{
+	__u64 target = clone - bpf_core_field_offset(struct dm_target_io, clone);
+	__u64 io = number_at(target + bpf_core_field_offset(struct dm_target_io, io));
+
+	return number_at(io + bpf_core_field_offset(struct dm_io, orig_bio));
+}
 
 /* Who else does not use iomap has not been looked at. */
 struct dio {

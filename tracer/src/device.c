@@ -24,7 +24,7 @@ static bool exists(const char *directory, const char *name, const char *file)
 	return access(path, F_OK) == 0;
 }
 
-/* Only blk-mq disks have requests; others (zram, device mapper) hand bios on. */
+/* Only blk-mq disks have requests; others (zram, device mapper, partitions) hand bios on. */
 static bool has_requests(const char *name)
 {
 	return exists("/sys/block", name, "mq");
@@ -103,30 +103,85 @@ static bool class_name(const char *spec, char *name, const char **why)
 	return true;
 }
 
+/* The disk that a partition is part of. */
+static bool whole_disk(const char *partition, char *name)
+{
+	char path[PATH_MAX], target[PATH_MAX], *end;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/sys/class/block/%s", partition);
+	length = readlink(path, target, sizeof(target) - 1);
+	if (length < 0)
+		return false;
+	target[length] = 0;
+	end = strrchr(target, '/');
+	if (!end)
+		return false;
+	*end = 0;
+	snprintf(name, DEVICE_NAME_BYTES, "%.*s", DEVICE_NAME_BYTES - 1, basename(target));
+	return true;
+}
+
+static bool choose(struct devices *devices, const char *name)
+{
+	struct device *device;
+	__u32 id;
+
+	if (!read_id(name, &id))
+		return false;
+	device = devices_find(devices, id);
+	if (!device)
+		device = append(devices, name, id);
+	device->chosen = true;
+	return true;
+}
+
+#define MAX_LAYERS 16 /* of partitions and volumes on each other */
+
+/*
+ * The disks whose requests carry what goes to `name`: itself, or those below a partition or volume. False: not all of
+ * that goes through requests.
+ */
+static bool choose_below(struct devices *devices, const char *name, int layers)
+{
+	char path[PATH_MAX], disk[DEVICE_NAME_BYTES];
+	bool any = false, all = true;
+	struct dirent *entry;
+	DIR *below;
+
+	if (has_requests(name))
+		return choose(devices, name);
+	if (layers == 0)
+		return false;
+	if (exists("/sys/class/block", name, "partition"))
+		return whole_disk(name, disk) && choose_below(devices, disk, layers - 1);
+	snprintf(path, sizeof(path), "/sys/class/block/%s/slaves", name);
+	below = opendir(path);
+	if (!below)
+		return false;
+	while (all && (entry = readdir(below))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		any = true;
+		all = choose_below(devices, entry->d_name, layers - 1);
+	}
+	closedir(below);
+	return any && all;
+}
+
 int devices_add(struct devices *devices, const char *spec)
 {
 	char name[DEVICE_NAME_BYTES];
 	const char *why;
-	__u32 id;
 
 	if (!class_name(spec, name, &why)) {
 		complain(LIST_THE_DEVICES, why, "--device %s", spec);
 		return EXIT_USAGE;
 	}
-	if (exists("/sys/class/block", name, "partition")) {
-		complain("name the whole disk", "a partition has no requests of its own", "--device %s", spec);
-		return EXIT_USAGE;
-	}
-	if (!has_requests(name)) {
-		complain("trace the disk below it", "it hands bios on and has no requests to time", "--device %s", spec);
+	if (!choose_below(devices, name, MAX_LAYERS)) {
+		complain(LIST_THE_DEVICES, "it, or a disk below it, has no requests to time or has gone", "--device %s", spec);
 		return EXIT_CANNOT_TRACE;
 	}
-	if (!read_id(name, &id)) {
-		complain(LIST_THE_DEVICES, "it has just gone", "--device %s", spec);
-		return EXIT_USAGE;
-	}
-	if (!devices_find(devices, id))
-		append(devices, name, id)->chosen = true;
 	return EXIT_OK;
 }
 

@@ -43,7 +43,10 @@ static inline unsigned device_minor(__u32 id)
 	return id & 0xfffff;
 }
 
-/* Adds the disk that `spec` (loop0, /dev/loop0, 7:0) names; returns an exit code and says why not. */
+/*
+ * Adds the disk that `spec` (loop0, /dev/loop0, 7:0) names, or those below the partition or volume that it names; returns
+ * an exit code and says why not.
+ */
 int devices_add(struct devices *devices, const char *spec);
 
 /* Adds all disks of this machine that take requests and are not in the list yet. */
