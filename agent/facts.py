@@ -72,12 +72,18 @@ def _data_facts(config: AgentConfig) -> dict[str, Any] | None:
         "device": sys_path.resolve().name if sys_path.exists() else None,
         "device_number": number,
         "file_system": _file_system(config.data_path),
-        "scheduler": _read(sys_path / "queue/scheduler"),
-        "rotational": _read(sys_path / "queue/rotational"),
+        "scheduler": _read(request_queue(sys_path) / "scheduler"),
+        "rotational": _read(request_queue(sys_path) / "rotational"),
         "backing": _loop_backing(sys_path),
         "size_bytes": usage.total,
         "free_bytes": usage.free,
     }
+
+
+def request_queue(sys_path: Path) -> Path:
+    """The folder of a block device's request queue in sysfs; that of a partition is its disk's."""
+    device = sys_path.resolve()
+    return (device.parent if (device / "partition").exists() else device) / "queue"
 
 
 def _loop_backing(sys_path: Path) -> dict[str, str | None] | None:
