@@ -34,6 +34,12 @@ int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *m
 
 /* ---- bios ---- */
 
+/* It tells of an older request whose completion was not seen, and then nobody saw the bio come that is there now. */
+static __always_inline bool is_left_over(const struct iotrace_flight *of_bio)
+{
+	return of_bio->request && of_bio->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE);
+}
+
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
@@ -71,12 +77,13 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 	if (!switched_on)
 		return 0;
 	parent = bio_find((__u64)FIELD(bio, bi_private));
-	if (!parent)
+	if (!parent || is_left_over(parent))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = bio_claim((__u64)bio);
 	if (!flight || flight == parent)
 		return 0;
+	count_unseen(flight);
 	flight_clear(flight, now, 0);
 	flight_inherit(flight, parent);
 	return 0;
@@ -120,12 +127,6 @@ static __always_inline void flight_go_on(struct iotrace_flight *to, const struct
 	to->event.submit_ns = from->event.submit_ns;
 	to->event.issue_ns = from->event.issue_ns;
 	to->event.requeues = from->event.requeues;
-}
-
-/* It tells of an older request whose completion was not seen, and then nobody saw the bio come that is there now. */
-static __always_inline bool is_left_over(const struct iotrace_flight *of_bio)
-{
-	return of_bio->request && of_bio->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE);
 }
 
 struct gathering {

@@ -40,13 +40,19 @@ def test_mode_filter(disk: str, tmp_path: Path, letters: str, modes: set[int]) -
 
 
 def test_minimum_latency(disk: str, tmp_path: Path) -> None:
+    # Two sizes, so that some requests stay faster than the limit and some slower when the machine gets another pace.
+    sizes = "--bssplit=4k/50:256k/50"
     with tracing(tmp_path / "first.bin", "--device", disk) as first:
-        mixed_load(disk, 200)
+        mixed_load(disk, 200, sizes)
         assert first.stop() == 0
-    limit_us = max(1, round(median(total_ns(r) for r in first.records()) / 1000))
+    small, large = (
+        median(total_ns(r) for r in first.records() if r.size_bytes == size) for size in (4 << 10, 256 << 10)
+    )
+    assert 2 * small < large
+    limit_us = round((small * large) ** 0.5 / 1000)
     with tracing(tmp_path / "all.bin", "--device", disk) as everything:
         with tracing(tmp_path / "slow.bin", "--device", disk, "--min-latency", str(limit_us)) as slow:
-            mixed_load(disk)
+            mixed_load(disk, 600, sizes)
             assert slow.stop() == 0
         assert everything.stop() == 0
     totals = [total_ns(r) / 1000 for r in everything.records()]

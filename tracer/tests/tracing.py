@@ -235,12 +235,12 @@ class Trace:
 
 
 @contextmanager
-def tracing(output: Path, *arguments: str) -> Iterator[Trace]:
+def tracing(output: Path, *arguments: str, binary: Path = TRACER) -> Iterator[Trace]:
     """The tracer, from "ready" on; stopped in any case."""
     read_end, write_end = os.pipe()
     if BACKEND == "bcc" and NOT_WITH_BCC & set(arguments):
         raise unittest.SkipTest("the bcc backend does not have it")
-    command = [str(TRACER), "--backend", BACKEND, "--output", str(output), "--ready-fd", str(write_end), *arguments]
+    command = [str(binary), "--backend", BACKEND, "--output", str(output), "--ready-fd", str(write_end), *arguments]
     process = subprocess.Popen(command, pass_fds=[write_end])
     os.close(write_end)
     trace = Trace(output, process)

@@ -1,0 +1,80 @@
+"""Completions that no program sees, made by a build of the tracer: the sums with /proc/diskstats stay exact."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.test_trace import assert_closed
+from tracer.tests.tracing import TRACER, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+# Both programs that follow completions go through finish().
+ASKED = "	bool on = switched_on;\n\n"
+HIDDEN = "	if (on && FIELD(rq, start_time_ns) % 16 == 0)\n		return;\n"
+
+
+@pytest.fixture(scope="module")
+def blind(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tracer that does not see the completion of one request in 16."""
+    if shutil.which("clang") is None:
+        pytest.skip("no compiler here")
+    copy = tmp_path_factory.mktemp("blind") / "tracer"
+    shutil.copytree(TRACER.parents[1], copy, ignore=shutil.ignore_patterns("build", "tests", "guests", "bench"))
+    programs = copy / "bpf" / "request.bpf.h"
+    text = programs.read_text()
+    assert text.count(ASKED) == 1
+    programs.write_text(text.replace(ASKED, ASKED + HIDDEN))
+    subprocess.run(["make", "-s", "-C", str(copy)], check=True)
+    return copy / "build" / TRACER.name
+
+
+def assert_closed_without(blind: Path, disk: str, output: Path, *jobs: list[str]) -> None:
+    with tracing(output, "--device", disk, binary=blind) as trace:
+        for job in jobs:
+            subprocess.run(job, check=True, capture_output=True)
+        assert trace.stop() == 0
+    assert trace.device(disk)["excluded"]["completion_not_seen"] > 0
+    assert_closed(trace, disk)
+
+
+def fio_job(name: str, *arguments: str) -> list[str]:
+    return ["fio", "--name=test", f"--filename={name}", "--randseed=7", *arguments]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--rw=randrw", "--ioengine=psync", "--number_ios=5000"),
+        ("--rw=randrw", "--ioengine=libaio", "--iodepth=32", "--numjobs=2", "--number_ios=40000"),
+        ("--rw=randwrite", "--ioengine=psync", "--fsync=1", "--number_ios=3000"),
+    ],
+    ids=["depth 1", "depth 32", "fsync"],
+)
+def test_small_requests(blind: Path, disk: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", *arguments)
+    assert_closed_without(blind, disk, tmp_path / "io.bin", job)
+
+
+def test_bios_that_are_split(blind: Path, disk: str, tmp_path: Path) -> None:
+    assert int(Path(f"/sys/block/{disk}/queue/max_sectors_kb").read_text()) < 4 << 10
+    job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4m", "--rw=read", "--loops=20")
+    assert_closed_without(blind, disk, tmp_path / "io.bin", job)
+
+
+def test_bios_that_are_merged(blind: Path, disk: str, tmp_path: Path) -> None:
+    scheduler = Path(f"/sys/block/{disk}/queue/scheduler")
+    if "mq-deadline" not in scheduler.read_text():
+        pytest.skip("no mq-deadline here")
+    scheduler.write_text("mq-deadline")
+    job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", "--rw=rw", "--ioengine=libaio", "--iodepth=64")
+    assert_closed_without(blind, disk, tmp_path / "io.bin", [*job, "--iodepth_batch=16", "--number_ios=20000"])
+
+
+def test_a_file_system(blind: Path, disk: str, mounted: Path, tmp_path: Path) -> None:
+    job = fio_job(str(mounted / "file"), "--size=64m", "--rw=randwrite", "--bs=16k", "--fsync=8", "--number_ios=3000")
+    assert_closed_without(blind, disk, tmp_path / "io.bin", job, ["sync", "-f", str(mounted)])
