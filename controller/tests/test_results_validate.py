@@ -145,6 +145,15 @@ def test_unsettled_diskstats_are_not_compared(store: RunStore) -> None:
     assert [finding.severity for finding in findings] == ["info"]
 
 
+def test_nothing_is_compared_with_diskstats_of_a_disk_that_has_gone(store: RunStore) -> None:
+    def edit(trace: dict[str, Any]) -> None:
+        trace["devices"][0].update(diskstats_after=None, diskstats_settled=False, excluded={})
+
+    change(store.node_dir("node1") / "trace.json", edit)
+    (finding,) = finish(store.path).findings
+    assert finding.severity == "info" and "the disk had gone" in finding.what
+
+
 def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
     def edit(trace: dict[str, Any]) -> None:
         device = trace["devices"][0]

@@ -1,4 +1,4 @@
-"""One guest: a kernel in QEMU with an NVMe, a virtio-blk and a virtio-scsi disk, and this machine's files, read-only.
+"""One guest: a kernel in QEMU with two NVMe, a virtio-blk and a virtio-scsi disk, and this machine's files, read-only.
 
 The guest runs one shell script and powers off. What it writes to /out is in the given folder afterwards.
 """
@@ -63,6 +63,11 @@ def _disks(folder: Path) -> list[str]:
         *("-device", "virtio-blk-pci,drive=virtio"),
         *_drive("scsi", folder / "scsi.img"),
         *("-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=scsi"),
+        # One drive with two controllers, for multipath.
+        *("-device", "nvme-subsys,id=dual"),
+        *("-device", "nvme,id=left,serial=dual,subsys=dual", "-device", "nvme,id=right,serial=dual,subsys=dual"),
+        *_drive("dual", folder / "dual.img"),
+        *("-device", "nvme-ns,drive=dual,bus=left"),
     ]
 
 

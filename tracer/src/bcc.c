@@ -103,6 +103,8 @@ static bool add_devices(struct bcc *bcc, const struct devices *devices, const st
 		if (support->irq && device->tracing == IOTRACE_IRQ)
 			driver_irqs(device->name, device->id, device_of_irq);
 	}
+	for (size_t i = 0; ok && i < devices->head_count; i++)
+		ok = bpf_map_update_elem(bcc->maps[MAP_counters], &devices->heads[i], nothing, BPF_ANY) == 0;
 	for (__u32 irq = 0; ok && irq < IOTRACE_IRQS; irq++)
 		ok = !device_of_irq[irq] ||
 		     bpf_map_update_elem(bcc->maps[MAP_irqs], &irq, &device_of_irq[irq], BPF_ANY) == 0;

@@ -30,6 +30,22 @@ static bool has_requests(const char *name)
 	return exists("/sys/block", name, "mq");
 }
 
+/* The paths of NVMe multipath are hidden: no `dev` in sysfs, but the kernel counts for them. */
+static bool read_hidden_id(const char *name, __u32 *id)
+{
+	FILE *file = fopen("/proc/diskstats", "re");
+	unsigned major_number, minor_number;
+	char found[DEVICE_NAME_BYTES];
+	bool ok = false;
+
+	while (!ok && file && fscanf(file, "%u %u %63s%*[^\n]", &major_number, &minor_number, found) == 3)
+		ok = strcmp(found, name) == 0;
+	if (file)
+		fclose(file);
+	*id = ok ? major_number << 20 | minor_number : 0;
+	return ok;
+}
+
 static bool read_id(const char *name, __u32 *id)
 {
 	char path[PATH_MAX];
@@ -40,7 +56,7 @@ static bool read_id(const char *name, __u32 *id)
 	snprintf(path, sizeof(path), "/sys/block/%s/dev", name);
 	file = fopen(path, "re");
 	if (!file)
-		return false;
+		return read_hidden_id(name, id);
 	ok = fscanf(file, "%u:%u", &major_number, &minor_number) == 2;
 	fclose(file);
 	*id = major_number << 20 | minor_number;
@@ -136,18 +152,73 @@ static bool choose(struct devices *devices, const char *name)
 	return true;
 }
 
+/* nvme1c0n2 is the path of nvme1n2 through controller 0. */
+static bool is_path_of(const char *head, const char *disk)
+{
+	unsigned subsystem, of_subsystem, namespace, of_namespace;
+
+	return sscanf(head, "nvme%un%u", &subsystem, &namespace) == 2 &&
+	       sscanf(disk, "nvme%uc%*un%u", &of_subsystem, &of_namespace) == 2 && subsystem == of_subsystem &&
+	       namespace == of_namespace;
+}
+
+static bool add_head(struct devices *devices, const char *name)
+{
+	__u32 *heads = realloc(devices->heads, (devices->head_count + 1) * sizeof(*heads));
+
+	if (!heads)
+		abort();
+	devices->heads = heads;
+	return read_id(name, &heads[devices->head_count++]);
+}
+
+/* The disks behind `name` when that is one of NVMe multipath, also of a drive for several controllers that has one. */
+static bool choose_paths(struct devices *devices, const char *name)
+{
+	DIR *directory = opendir("/sys/block");
+	struct dirent *entry;
+	bool any = false;
+
+	while (directory && (entry = readdir(directory)))
+		if (is_path_of(name, entry->d_name) && has_requests(entry->d_name))
+			any |= choose(devices, entry->d_name);
+	if (directory)
+		closedir(directory);
+	return any && add_head(devices, name);
+}
+
+static bool choose_below(struct devices *devices, const char *name, int layers);
+
+/* The disks below a volume. */
+static bool choose_parts(struct devices *devices, const char *name, int layers)
+{
+	bool any = false, all = true;
+	char path[PATH_MAX];
+	struct dirent *entry;
+	DIR *parts;
+
+	snprintf(path, sizeof(path), "/sys/class/block/%s/slaves", name);
+	parts = opendir(path);
+	while (parts && all && (entry = readdir(parts))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		any = true;
+		all = choose_below(devices, entry->d_name, layers);
+	}
+	if (parts)
+		closedir(parts);
+	return any && all;
+}
+
 #define MAX_LAYERS 16 /* of partitions and volumes on each other */
 
 /*
- * The disks whose requests carry what goes to `name`: itself, or those below a partition or volume. False: not all of
- * that goes through requests.
+ * The disks whose requests carry what goes to `name`: itself, or those below a partition, volume or multipath. False:
+ * not all of that goes through requests.
  */
 static bool choose_below(struct devices *devices, const char *name, int layers)
 {
-	char path[PATH_MAX], disk[DEVICE_NAME_BYTES];
-	bool any = false, all = true;
-	struct dirent *entry;
-	DIR *below;
+	char disk[DEVICE_NAME_BYTES];
 
 	if (has_requests(name))
 		return choose(devices, name);
@@ -155,18 +226,7 @@ static bool choose_below(struct devices *devices, const char *name, int layers)
 		return false;
 	if (exists("/sys/class/block", name, "partition"))
 		return whole_disk(name, disk) && choose_below(devices, disk, layers - 1);
-	snprintf(path, sizeof(path), "/sys/class/block/%s/slaves", name);
-	below = opendir(path);
-	if (!below)
-		return false;
-	while (all && (entry = readdir(below))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		any = true;
-		all = choose_below(devices, entry->d_name, layers - 1);
-	}
-	closedir(below);
-	return any && all;
+	return choose_parts(devices, name, layers - 1) || choose_paths(devices, name);
 }
 
 int devices_add(struct devices *devices, const char *spec)
@@ -233,7 +293,8 @@ bool diskstats_read(const struct device *device, struct diskstats *stats)
 			&stats->read_sectors, &stats->writes, &stats->written_sectors, &stats->discards,
 			&stats->discarded_sectors, &stats->flushes);
 	fclose(file);
-	return fields >= 4;
+	stats->known = fields >= 4;
+	return stats->known;
 }
 
 static bool is_busy(const struct device *device)
@@ -263,5 +324,6 @@ bool devices_awaited(const struct devices *devices)
 void devices_free(struct devices *devices)
 {
 	free(devices->list);
+	free(devices->heads);
 	*devices = (struct devices){0};
 }

@@ -11,6 +11,7 @@
 #define DEVICE_NAME_BYTES 64
 
 struct diskstats {
+	bool known;
 	unsigned long long reads, read_sectors, writes, written_sectors, discards, discarded_sectors, flushes;
 };
 
@@ -31,6 +32,8 @@ struct device {
 struct devices {
 	struct device *list;
 	size_t count;
+	__u32 *heads; /* disks of NVMe multipath: bios enter there, and go on, unchanged, to disks of the list */
+	size_t head_count;
 };
 
 static inline unsigned device_major(__u32 id)
@@ -44,8 +47,8 @@ static inline unsigned device_minor(__u32 id)
 }
 
 /*
- * Adds the disk that `spec` (loop0, /dev/loop0, 7:0) names, or those below the partition or volume that it names; returns
- * an exit code and says why not.
+ * Adds the disk that `spec` (loop0, /dev/loop0, 7:0) names, or those below it when it is a partition, a volume or of NVMe
+ * multipath; returns an exit code and says why not.
  */
 int devices_add(struct devices *devices, const char *spec);
 

@@ -168,7 +168,7 @@ static void add_new_devices(struct trace *trace)
 		return;
 	devices_add_all(&trace->devices);
 	for (size_t i = trace->devices_at_start; i < trace->devices.count; i++)
-		trace->devices.list[i].before_settled = true;
+		trace->devices.list[i].before_settled = trace->devices.list[i].before.known = true;
 }
 
 static void switch_off(struct trace *trace)

@@ -59,10 +59,10 @@ static void write_filters(FILE *file, const struct trace *trace)
 		options->sample_every);
 }
 
-static void write_diskstats(FILE *file, const char *name, const struct diskstats *stats, bool known)
+static void write_diskstats(FILE *file, const char *name, const struct diskstats *stats)
 {
 	fprintf(file, "     \"%s\": ", name);
-	if (!known) {
+	if (!stats->known) {
 		fputs("null,\n", file);
 		return;
 	}
@@ -117,8 +117,8 @@ static void write_device(FILE *file, const struct trace *trace, const struct dev
 		(unsigned long long)counters->completions, (unsigned long long)(device->emitted - device->lost),
 		(unsigned long long)(counters->dropped + device->lost));
 	write_excluded(file, device, counters);
-	write_diskstats(file, "diskstats_before", &device->before, true);
-	write_diskstats(file, "diskstats_after", &device->after, stopped);
+	write_diskstats(file, "diskstats_before", &device->before);
+	write_diskstats(file, "diskstats_after", &device->after);
 	if (stopped)
 		fprintf(file, "     \"diskstats_settled\": %s}",
 			device->before_settled && device->after_settled ? "true" : "false");

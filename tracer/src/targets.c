@@ -69,22 +69,29 @@ __u32 targets_slot(const __u32 slots[IOTRACE_DEVICE_SLOTS], __u32 device, __u32 
 	return TARGETS_NO_SLOT;
 }
 
-bool targets_add_devices(__u32 slots[IOTRACE_DEVICE_SLOTS], const struct devices *devices)
+static bool add_device(__u32 slots[IOTRACE_DEVICE_SLOTS], __u32 id)
 {
 	__u32 slot;
 
-	for (size_t i = 0; i < devices->count; i++) {
-		__u32 id = devices->list[i].id;
-
-		if (targets_slot(slots, id, &slot) != TARGETS_NO_SLOT)
-			continue;
-		if (slot == TARGETS_NO_SLOT) {
-			errno = ENOSPC;
-			return false;
-		}
-		slots[slot] = id;
+	if (targets_slot(slots, id, &slot) != TARGETS_NO_SLOT)
+		return true;
+	if (slot == TARGETS_NO_SLOT) {
+		errno = ENOSPC;
+		return false;
 	}
+	slots[slot] = id;
 	return true;
+}
+
+bool targets_add_devices(__u32 slots[IOTRACE_DEVICE_SLOTS], const struct devices *devices)
+{
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < devices->count; i++)
+		ok = add_device(slots, devices->list[i].id);
+	for (size_t i = 0; ok && i < devices->head_count; i++)
+		ok = add_device(slots, devices->heads[i]);
+	return ok;
 }
 
 bool targets_add(int pids, int cgroups, const struct options *options)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tracer import decode
+from tracer.tests.test_trace import assert_closed, numbers
 from tracer.tests.tracing import BACKEND, EMPTY, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -93,6 +95,37 @@ def test_driver_and_device_share_the_time_after_the_block_layer(
         for row in rows:
             layers = [row[name] for name in ("vfs_ns", "block_ns", "driver_ns", "device_ns")]
             assert row["total_ns"] == sum(value for value in layers if value is not None)
+
+
+@pytest.fixture
+def multipath(can_trace: None) -> tuple[str, list[str]]:
+    """A disk of NVMe multipath, and those through which its requests go."""
+    hidden = [path.name for path in Path("/sys/block").glob("nvme*c*n*")]
+    if not hidden:
+        pytest.skip("no drive with NVMe multipath here")
+    head = re.sub(r"c\d+", "", hidden[0])
+    return head, sorted(path for path in hidden if re.sub(r"c\d+", "", path) == head)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "all disks"])
+def test_the_paths_of_nvme_multipath(multipath: tuple[str, list[str]], named: bool, tmp_path: Path) -> None:
+    head, paths = multipath
+    with tracing(tmp_path / "io.bin", *(["--device", head] if named else [])) as trace:
+        for engine in ("psync", "libaio"):
+            job = ("--rw=randread", f"--ioengine={engine}", "--iodepth=16", f"--number_ios={REQUESTS}")
+            fio(f"--filename=/dev/{head}", "--readonly", "--bs=4k", "--direct=1", *job)
+        assert trace.stop() == 0
+    devices = {device["device"]: device for device in trace.status()["devices"] if device["device"] in paths}
+    if named:
+        assert sorted(trace.status()["filters"]["devices"]) == sorted(devices) == paths
+    used = {numbers(path) for path in devices}
+    own = [r for r in trace.records() if r.comm == b"fio" and f"{r.device >> 20}:{r.device & 0xFFFFF}" in used]
+    unseen = sum(device["excluded"]["completion_not_seen"] for device in devices.values())
+    assert 2 * REQUESTS - unseen <= len(own) <= 2 * REQUESTS
+    assert all(r.size_bytes == 4096 and r.block_ns != EMPTY for r in own)
+    assert {MODES[r.tracing] for r in own} == {device["tracing_mode"] for device in devices.values()} != {"block"}
+    for path in devices:
+        assert_closed(trace, path)
 
 
 def test_a_mode_that_a_named_disk_does_not_have_is_refused(binary: Path, disk: str, tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -125,6 +128,42 @@ def test_a_killed_tracer_leaves_no_program_behind(disk: str, tmp_path: Path) -> 
         time.sleep(0.1)
     assert not loaded & program_ids()
     assert len(read_records(tmp_path / "io.bin")) >= 100, "what was flushed stays"
+
+
+LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # linux/loop.h
+
+
+@contextmanager
+def loop_device(number: int, image: Path) -> Iterator[str]:
+    """A loop device that is not there before and after."""
+    with Path("/dev/loop-control").open("rb") as control:
+        fcntl.ioctl(control, LOOP_CTL_ADD, number)
+        try:
+            subprocess.run(["losetup", f"/dev/loop{number}", str(image)], check=True)
+            yield f"loop{number}"
+            subprocess.run(["losetup", "--detach", f"/dev/loop{number}"], check=True)
+        finally:
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "all disks"])
+def test_what_the_kernel_counted_for_a_disk_that_has_gone_is_not_known(
+    can_trace: None, named: bool, tmp_path: Path
+) -> None:
+    image = tmp_path / "disk.img"
+    image.write_bytes(bytes(1 << 20))
+    with ExitStack() as disk, ExitStack() as tracer:
+        name = disk.enter_context(loop_device(100 + os.getpid() % 100, image))
+        trace = tracer.enter_context(tracing(tmp_path / "io.bin", *(["--device", name] if named else [])))
+        fio(f"--filename=/dev/{name}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
+        disk.close()
+        assert trace.stop() == 0
+    device = trace.device(name)
+    number = device["major"] << 20 | device["minor"]
+    rows = [r for r in trace.records() if r.device == number and r.comm == b"fio"]
+    assert 100 - device["excluded"]["completion_not_seen"] <= len(rows) <= 100
+    assert device["diskstats_before"] is not None and device["diskstats_after"] is None
+    assert not device["diskstats_settled"]
 
 
 @pytest.fixture

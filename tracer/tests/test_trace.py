@@ -46,7 +46,9 @@ def assert_closed(trace: Trace, disk: str) -> None:
 
 
 def numbers(disk: str) -> str:
-    return Path(f"/sys/block/{disk}/dev").read_text().strip()
+    """Those of a hidden disk are not in sysfs."""
+    lines = (line.split() for line in Path("/proc/diskstats").read_text().splitlines())
+    return next(f"{major}:{minor}" for major, minor, name, *_ in lines if name == disk)
 
 
 def modes(records: list[Record]) -> dict[int, int]:
