@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,15 +77,25 @@ def test_every_direct_request_of_fio_is_one_record(disk: str, tmp_path: Path) ->
     assert all(r.size_bytes == 4096 and r.origin == SYSCALL and r.vfs_ns != EMPTY for r in own)
 
 
-def test_latency_lies_within_what_fio_saw(disk: str, tmp_path: Path) -> None:
+def large_reads(disk: str, tmp_path: Path) -> tuple[list[int], dict[str, Any]]:
+    """Nanoseconds of each, and what fio says about them."""
     with tracing(tmp_path / "io.bin", "--device", disk) as trace:
         job = fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=512k", "--direct=1", "--number_ios=300")
         assert trace.stop() == 0
     totals = [sum(v for v in layers(r) if v != EMPTY) for r in trace.records() if r.size_bytes == 512 << 10]
     assert len(totals) + trace.device(disk)["excluded"]["completion_not_seen"] == 300
-    fio_mean = job["read"]["clat_ns"]["mean"] + job["read"]["slat_ns"]["mean"]
-    assert 0.7 * fio_mean < sum(totals) / len(totals) < fio_mean
-    assert max(totals) <= job["read"]["lat_ns"]["max"]
+    return totals, job["read"]
+
+
+def test_latency_lies_within_what_fio_saw(disk: str, tmp_path: Path) -> None:
+    totals, read = large_reads(disk, tmp_path)
+    assert sum(totals) / len(totals) < read["lat_ns"]["mean"]
+    assert max(totals) <= read["lat_ns"]["max"]
+
+
+def test_latency_is_most_of_what_fio_saw(disk: str, tmp_path: Path) -> None:
+    totals, read = large_reads(disk, tmp_path)
+    assert 0.7 * read["lat_ns"]["mean"] < sum(totals) / len(totals)
 
 
 def test_queue_depth_and_splits_keep_their_owner(disk: str, tmp_path: Path) -> None:
