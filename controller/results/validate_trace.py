@@ -98,12 +98,10 @@ def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding
         for layer, why in device.get("layers_missing", {}).items()
     ]
     growth = diskstats_growth(device)
-    if growth is None:
-        text = "diskstats cannot be compared: the disk had gone, or the tracer has not read them"
-        return [*findings, Finding("info", where, text)]
-    if not device.get("diskstats_settled"):
-        text = "diskstats cannot be compared: requests fell between reading them and switching the trace"
-        return [*findings, Finding("info", where, text)]
+    if growth is None or not device.get("diskstats_settled"):
+        fell_between = "requests fell between reading them and switching the trace"
+        why = "the disk had gone, or the tracer has not read them" if growth is None else fell_between
+        return [*findings, Finding("info", where, f"diskstats cannot be compared: {why}")]
     excluded = device.get("excluded") or {}
     if completions + sum(excluded.values()) != growth:
         named = ", ".join(f"{count} {name}" for name, count in excluded.items()) or "none"
