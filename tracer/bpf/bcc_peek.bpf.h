@@ -150,9 +150,8 @@ static __always_inline u64 number_at(u64 address)
 	return number;
 }
 
-/* The device mapper's structures stand in no header. */
-#define IS_CLONE(end) false
-#define original_of(clone) (clone)
+/* The structures of the device mapper and of md stand in no header. */
+#define original_of(cell, bio, end, private) 0
 
 #define FUNCTION_ARGUMENT_1(regs) PT_REGS_PARM1(regs)
 #define FUNCTION_ARGUMENT_2(regs) PT_REGS_PARM2(regs)

@@ -106,13 +106,34 @@ struct bio {
 	struct bio_vec *bi_io_vec;
 };
 
-struct dm_io { /* of the device mapper, which is a module */
+/* Of the device mapper and md, which are modules. */
+struct dm_io {
 	struct bio *orig_bio;
 };
 
 struct dm_target_io {
 	struct dm_io *io;
 	struct bio clone;
+};
+
+struct dm_crypt_io {
+	struct bio *base_bio;
+};
+
+struct md_io_clone {
+	struct bio *orig_bio;
+};
+
+struct md_io_acct { /* the same before 6.6 */
+	struct bio *orig_bio;
+};
+
+struct r1bio {
+	struct bio *master_bio;
+};
+
+struct r10bio {
+	struct bio *master_bio;
 };
 
 struct request_queue {

@@ -11,9 +11,9 @@
  * The file's inode when the page belongs to a page cache; NULL for anonymous memory, and for the kernel's own (XFS
  * writes small metadata from there), where other things stand in that place: a page cache and its inode name each other.
  */
-static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
+static __always_inline struct inode *inode_of_page(struct bio_vec *first, __u64 *cell)
 {
-	struct page *page = PEEK(bio_vec, FIELD(bio, bi_io_vec), bv_page);
+	struct page *page = PEEK(bio_vec, first, bv_page);
 	struct inode *inode;
 	/* It shares its place with pointers, so the verifier takes it for one. */
 	__u64 head = as_number(cell, (void *)PEEK(page, page, compound_head)), mapping;
@@ -31,25 +31,22 @@ static __always_inline struct inode *inode_of_page(struct bio *bio, __u64 *cell)
 struct end {
 	__u64 function;
 	void *private;
+	struct bio_vec *pages; /* dm-crypt writes pages of its own */
 };
 
-#define MAX_CLONES 4 /* one of another, for volumes on volumes */
+#define MAX_CLONES 8 /* one of another: an encrypted volume on a volume on a mirror is five */
 
 static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
 {
-	struct end end = {(__u64)FIELD(bio, bi_end_io), FIELD(bio, bi_private)};
-	__u64 original;
+	struct end end = {(__u64)FIELD(bio, bi_end_io), FIELD(bio, bi_private), FIELD(bio, bi_io_vec)};
+	__u64 original = original_of(cell, bio, end.function, (__u64)end.private);
 
-	if (!IS_CLONE(end.function))
-		return end;
-	original = as_number(cell, bio);
-#pragma unroll
-	for (int i = 0; i < MAX_CLONES; i++) {
-		if (!IS_CLONE(end.function))
-			break;
-		original = original_of(original);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_CLONES && original; i++) {
 		end.function = (__u64)PEEK(bio, original, bi_end_io);
 		end.private = PEEK(bio, original, bi_private);
+		end.pages = PEEK(bio, original, bi_io_vec);
+		original = original_of(cell, (void *)original, end.function, (__u64)end.private);
 	}
 	return end;
 }
@@ -75,7 +72,7 @@ static __always_inline struct inode *inode_of(struct bio *bio, const struct end 
 	if (ENDS_IN(end, blkdev_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_async) ||
 	    ENDS_IN(end, blkdev_bio_end_io_simple))
 		return NULL;
-	return inode_of_page(bio, cell);
+	return inode_of_page(of->pages, cell);
 }
 
 static __always_inline bool is_journal_thread(const char *comm)

@@ -97,19 +97,47 @@ extern const void blkdev_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io_async __ksym __weak;
 extern const void blkdev_bio_end_io_simple __ksym __weak;
 extern const void xlog_bio_end_io __ksym __weak;
+extern const void bio_chain_endio __ksym __weak;
 extern const void clone_endio __ksym __weak;
+extern const void crypt_endio __ksym __weak;
+extern const void md_end_clone_io __ksym __weak;
+extern const void md_end_io_acct __ksym __weak;
+extern const void raid1_end_read_request __ksym __weak;
+extern const void raid1_end_write_request __ksym __weak;
+extern const void raid10_end_read_request __ksym __weak;
+extern const void raid10_end_write_request __ksym __weak;
 
 #define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
+/* The same where the function is a module's: what it ends with has a type in that module only. */
+#define ENDS_WITH(type, end, function) (bpf_core_type_exists(struct type) && ENDS_IN(end, function))
 
-/* The device mapper hands on clones of bios. Not known when its module is loaded later. */
-#define IS_CLONE(end) (bpf_core_type_exists(struct dm_target_io) && ENDS_IN(end, clone_endio))
-
-static __always_inline __u64 original_of(__u64 clone)
+static __always_inline __u64 original_of_dm(__u64 clone)
 {
-	__u64 target = clone - bpf_core_field_offset(struct dm_target_io, clone);
-	__u64 io = number_at(target + bpf_core_field_offset(struct dm_target_io, io));
+	__u64 target = clone - OFFSET_OF(struct dm_target_io, clone);
+	__u64 io = number_at(target + OFFSET_OF(struct dm_target_io, io));
 
-	return number_at(io + bpf_core_field_offset(struct dm_io, orig_bio));
+	return number_at(io + OFFSET_OF(struct dm_io, orig_bio));
+}
+
+/*
+ * The device mapper and md hand on clones of bios, and md parts of them. The bio that this one stands for, 0: it is
+ * nobody's clone. Not known when the module is loaded later.
+ */
+static __always_inline __u64 original_of(__u64 *cell, const void *bio, __u64 end, __u64 private)
+{
+	if (ENDS_WITH(dm_target_io, end, clone_endio))
+		return original_of_dm(as_number(cell, bio));
+	if (ENDS_WITH(dm_crypt_io, end, crypt_endio))
+		return number_at(private + OFFSET_OF(struct dm_crypt_io, base_bio));
+	if (ENDS_WITH(md_io_clone, end, md_end_clone_io))
+		return number_at(private + OFFSET_OF(struct md_io_clone, orig_bio));
+	if (ENDS_WITH(md_io_acct, end, md_end_io_acct))
+		return number_at(private + OFFSET_OF(struct md_io_acct, orig_bio));
+	if (ENDS_WITH(r1bio, end, raid1_end_read_request) || ENDS_WITH(r1bio, end, raid1_end_write_request))
+		return number_at(private + OFFSET_OF(struct r1bio, master_bio));
+	if (ENDS_WITH(r10bio, end, raid10_end_read_request) || ENDS_WITH(r10bio, end, raid10_end_write_request))
+		return number_at(private + OFFSET_OF(struct r10bio, master_bio));
+	return ENDS_IN(end, bio_chain_endio) ? private : 0;
 }
 
 /* Who else does not use iomap has not been looked at. */

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,12 @@ def can_trace(binary: Path) -> None:
 @pytest.fixture
 def disk(can_trace: None, tmp_path: Path) -> Iterator[str]:
     """The name of an empty loop device."""
-    image = tmp_path / "disk.img"
+    with loop_device(tmp_path / "disk.img") as name:
+        yield name
+
+
+@contextmanager
+def loop_device(image: Path) -> Iterator[str]:
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
     made = subprocess.run(["losetup", "--show", "-f", str(image)], check=False, capture_output=True, text=True)

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from tracer import decode
-from tracer.tests.test_trace import assert_closed
-from tracer.tests.tracing import BACKEND, EMPTY, Record, Trace, tracing
+from tracer.tests.tracing import EMPTY, Record, Trace, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -76,34 +75,6 @@ def filesystem(volume: FileSystem) -> Iterator[FileSystem]:
     shutil.rmtree(directory)
 
 
-LINEAR_FROM = 2048
-
-
-@pytest.fixture
-def linear(disk: str, tmp_path: Path) -> Iterator[tuple[FileSystem, str]]:
-    """ext4 on a volume of the device mapper that begins at sector LINEAR_FROM of the disk; and the volume."""
-    name, directory = f"strata-test-{os.getpid()}", tmp_path / "mounted"
-    sectors = int(Path(f"/sys/block/{disk}/size").read_text()) - LINEAR_FROM
-    table = f"0 {sectors} linear /dev/{disk} {LINEAR_FROM}"
-    try:
-        subprocess.run(["dmsetup", "create", name, "--noudevrules", "--noudevsync", "--table", table], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no device mapper here: {error}")
-    try:
-        # Links below /dev/mapper are made by udev, which may not be there.
-        (named,) = (at for at in Path("/sys/class/block").glob("dm-*/dm/name") if at.read_text().strip() == name)
-        volume = f"/dev/{named.parents[1].name}"
-        subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", volume], check=True)
-        directory.mkdir()
-        subprocess.run(["mount", volume, str(directory)], check=True)
-        try:
-            yield FileSystem(disk, directory, "ext4"), volume
-        finally:
-            subprocess.run(["umount", str(directory)], check=True)
-    finally:
-        subprocess.run(["dmsetup", "remove", "--noudevrules", "--noudevsync", name], check=True)
-
-
 def extents(path: Path) -> list[tuple[int, int]]:
     """First sector and the one behind the last, of each extent (FIEMAP)."""
     listing = subprocess.run(
@@ -117,9 +88,9 @@ def extents(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-def of_file(records: list[Record], path: Path, volume_from: int = 0) -> list[Record]:
+def of_file(records: list[Record], path: Path) -> list[Record]:
     """The requests that touched the blocks of the file."""
-    places = [(begin + volume_from, end + volume_from) for begin, end in extents(path)]
+    places = extents(path)
     return [r for r in records if r.size_bytes and any(begin <= r.sector < end for begin, end in places)]
 
 
@@ -183,26 +154,6 @@ def test_task_file_and_component(filesystem: FileSystem, workload: str, tmp_path
         assert len(touched) > 20, "no request was split"
     if workload == "merged":
         assert any(r.bios > 1 for r in touched), "no request was merged"
-
-
-@pytest.mark.parametrize("workload", ["psync", "libaio", "split", "buffered"])
-def test_below_the_device_mapper(linear: tuple[FileSystem, str], workload: str, tmp_path: Path) -> None:
-    """The disk below a volume gets clones of its bios; task and file are those of the originals."""
-    filesystem, volume = linear
-    path = filesystem.directory / "file"
-    lay_out(path, 16)
-    with tracing(tmp_path / "io.bin", "--device", volume) as trace:
-        pid = run_fio(path, "--size=16m", *WORKLOADS[workload])
-        os.sync()
-        assert trace.stop() == 0
-    touched = of_file(trace.records(), path, LINEAR_FROM)
-    assert len(touched) >= 10
-    if BACKEND == "bcc" and "--direct=1" in WORKLOADS[workload]:
-        assert sum(r.pid == pid for r in touched) >= SHARE * len(touched) and not any(r.path for r in touched)
-    else:
-        assert share(touched, pid, path.stat().st_ino, path) >= SHARE
-    assert trace.status()["filters"]["devices"] == [filesystem.disk]
-    assert_closed(trace, filesystem.disk)
 
 
 def test_write_back_is_of_the_task_that_dirtied_the_page(filesystem: FileSystem, tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""Whose I/O it is below volumes of the device mapper and arrays of md, which give the disks clones of bios."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.conftest import loop_device
+from tracer.tests.test_attribution import READ, SHARE, WORKLOADS, lay_out, of_file, run_fio
+from tracer.tests.test_trace import assert_closed
+from tracer.tests.tracing import BACKEND, Record, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+FROM = 2048
+CHUNK = 128
+TOOLS = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
+WITHOUT_UDEV = {**os.environ, "DM_DISABLE_UDEV": "1", "MDADM_NO_UDEV": "1"}
+
+#: Target and arguments of the device mapper. The cipher changes nothing, but all goes the way of others.
+TARGETS = {"linear": "linear {disk} {begin}", "crypt": "crypt cipher_null-ecb - 0 {disk} {begin}"}
+NEEDED = {"linear": ("dmsetup", "dm_mod"), "crypt": ("dmsetup", "dm_crypt")}
+#: From the disks upwards.
+LAYERS = ("linear", "crypt", "raid0", "raid1", "raid10", "raid1-linear-crypt")
+
+
+@dataclass(frozen=True)
+class Volume:
+    """`place`: where on the volume a sector of the disk with this number is."""
+
+    device: str
+    disks: list[str]
+    place: Callable[[int, int], int]
+
+    def on_volume(self, records: list[Record]) -> list[Record]:
+        number = {identity(disk): i for i, disk in enumerate(self.disks)}
+        return [replace(r, sector=self.place(number[r.device], r.sector)) for r in records]
+
+
+def identity(disk: str) -> int:
+    major, minor = Path(f"/sys/block/{disk}/dev").read_text().split(":")
+    return int(major) << 20 | int(minor)
+
+
+def administer(*command: str) -> None:
+    subprocess.run(command, check=True, env=WITHOUT_UDEV, stdin=subprocess.DEVNULL)
+
+
+@contextmanager
+def mapped(target: str, below: Volume) -> Iterator[Volume]:
+    name = f"strata-test-{os.getpid()}-{target}"
+    sectors = int(Path(f"/sys/class/block/{Path(below.device).name}/size").read_text()) - FROM
+    table = f"0 {sectors} {TARGETS[target].format(disk=below.device, begin=FROM)}"
+    administer("dmsetup", "create", name, "--table", table)
+    try:
+        # Links below /dev/mapper are made by udev, which may not be there.
+        (named,) = (at for at in Path("/sys/class/block").glob("dm-*/dm/name") if at.read_text().strip() == name)
+        device = f"/dev/{named.parents[1].name}"
+        yield Volume(device, below.disks, lambda disk, sector: below.place(disk, sector) - FROM)
+    finally:
+        administer("dmsetup", "remove", name)
+
+
+@contextmanager
+def array(level: str, disks: list[str]) -> Iterator[Volume]:
+    """Of two disks, whose description stands at their ends: both halves of a mirror begin with the volume's data."""
+    device = f"/dev/md{os.getpid() % 100 + 100}"
+    options = [f"--level={level}", "--raid-devices=2", "--metadata=1.0", "--run"]
+    options += [f"--chunk={CHUNK // 2}"] if level == "raid0" else ["--assume-clean", "--bitmap=none"]
+    administer("mdadm", "--quiet", "--create", device, *options, *(f"/dev/{disk}" for disk in disks))
+    try:
+        yield Volume(device, disks, striped if level == "raid0" else lambda _disk, sector: sector)
+    finally:
+        administer("mdadm", "--quiet", "--stop", device)
+
+
+def striped(disk: int, sector: int) -> int:
+    return (sector // CHUNK * 2 + disk) * CHUNK + sector % CHUNK
+
+
+@contextmanager
+def mounted(volume: Volume, directory: Path) -> Iterator[Path]:
+    administer("mkfs.ext4", "-q", "-E", "lazy_itable_init=0", volume.device)
+    directory.mkdir()
+    administer("mount", volume.device, str(directory))
+    try:
+        yield directory
+    finally:
+        administer("umount", str(directory))
+
+
+def has_module(name: str) -> bool:
+    with suppress(OSError):
+        subprocess.run(["modprobe", "--quiet", name], check=False)
+    return Path(f"/sys/module/{name}").exists()
+
+
+@pytest.fixture(params=LAYERS)
+def layers(request: pytest.FixtureRequest) -> list[str]:
+    return str(request.param).split("-")
+
+
+@pytest.fixture
+def volume(layers: list[str], can_trace: None, tmp_path: Path) -> Iterator[Volume]:
+    for layer in layers:
+        tool, module = NEEDED.get(layer, ("mdadm", layer))
+        if not shutil.which(tool, path=TOOLS) or not has_module(module):
+            pytest.skip(f"no {tool}, or no module {module} of the kernel")
+    first, *others = layers
+    with ExitStack() as stack:
+        disks = [stack.enter_context(loop_device(tmp_path / f"{i}.img")) for i in range(1 if first in TARGETS else 2)]
+        alone = Volume(f"/dev/{disks[0]}", disks, lambda _disk, sector: sector)
+        made = stack.enter_context(mapped(first, alone) if first in TARGETS else array(first, disks))
+        for target in others:
+            made = stack.enter_context(mapped(target, made))
+        yield made
+
+
+@pytest.mark.parametrize("workload", ["psync", "split", "buffered"])
+def test_file_and_task(layers: list[str], volume: Volume, workload: str, tmp_path: Path) -> None:
+    """Both are those of the original bios, but dm-crypt encrypts, and so writes, in threads of its own."""
+    with mounted(volume, tmp_path / "mounted") as directory:
+        path = directory / "file"
+        lay_out(path, 16)
+        with tracing(tmp_path / "io.bin", "--device", volume.device) as trace:
+            pid = run_fio(path, "--size=16m", *WORKLOADS[workload])
+            os.sync()
+            assert trace.stop() == 0
+        touched = of_file(volume.on_volume(trace.records()), path)
+        inode = path.stat().st_ino
+    assert len(touched) >= 10
+    assert {r.device for r in touched} == {identity(disk) for disk in volume.disks}
+    issued = [r for r in touched if "crypt" not in layers or r.mode == READ]
+    assert sum(r.pid == pid for r in issued) >= SHARE * len(issued)
+    named = sum(r.inode == inode and r.path == str(path) for r in touched)
+    if BACKEND == "bcc":  # knows no clones: the pages tell the file, where they are not the program's or dm-crypt's
+        assert named == 0 if "--direct=1" in WORKLOADS[workload] else named >= SHARE * len(issued)
+    else:
+        assert named >= SHARE * len(touched)
+    assert sorted(trace.status()["filters"]["devices"]) == sorted(volume.disks)
+    for disk in volume.disks:
+        assert_closed(trace, disk)
