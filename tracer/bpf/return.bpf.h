@@ -125,7 +125,8 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 
 	if (!wait || !wait->recorded)
 		return;
-	event.done_ns = wait->complete >= wait->asked ? wait->last_ns : 0;
+	/* What completes from now on was not waited for. */
+	event.done_ns = wait->complete >= wait->asked && wait->last_ns <= now ? wait->last_ns : 0;
 	event.bytes = wait->bytes;
 	event.requests = wait->requests;
 	task_fill(&event.task, current);

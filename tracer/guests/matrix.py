@@ -33,6 +33,7 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_hidden.py",
     "tracer/tests/test_trace.py::test_counts_agree_when_switched_under_load",
     "tracer/tests/test_trace.py::test_latency_is_most_of_what_fio_saw",
+    "tracer/tests/test_return.py::test_what_completes_while_the_call_returns_was_not_waited_for",
     "tracer/tests/test_agreement.py::test_calls_that_wait_take_as_long_as_fio_says",
     "tracer/tests/test_spans.py::test_waiting_for_a_cpu",
 )
@@ -45,13 +46,14 @@ class Variant:
     name: str
     series: str
     backend: str
+    backwards: bool = False  # when time is short, two kernels with one backend leave out different tests
 
 
 VARIANTS = {
     variant.name: variant
     for variant in (
         Variant("6.1", "6.1", "core"),
-        Variant("6.12", "6.12", "core"),
+        Variant("6.12", "6.12", "core", backwards=True),
         Variant("6.1-bcc", "6.1", "bcc"),
         # Tracepoints and structures as they were before 5.11. Not in DEFAULT: an old suite may leave the archive.
         Variant("5.10-bcc", "5.10", "bcc"),
@@ -91,11 +93,12 @@ def _compile(headers: Path, compiled: Path) -> None:
         raise UnavailableError(f"strata-bcc-compile: {said}; is the package libbpfcc installed?")
 
 
-def _tests() -> str:
+def _tests(variant: Variant) -> str:
     """The files of tests, in the order in which they are run."""
     folder = Path("tracer/tests")
     rest = sorted(path.name for path in (REPOSITORY / folder).glob("test_*.py") if path.name not in FIRST)
-    return " ".join(str(folder / name) for name in (*FIRST, *rest))
+    first = FIRST[::-1] if variant.backwards else FIRST
+    return " ".join(str(folder / name) for name in (*first, *rest))
 
 
 def _job(variant: Variant, accelerator: str, tests_until_s: float) -> str:
@@ -115,7 +118,7 @@ def _job(variant: Variant, accelerator: str, tests_until_s: float) -> str:
         lines += [
             f"export {TESTS_UNTIL}={tests_until_s}",
             f"{python} -m pytest -q -m bpf -p no:cacheprovider --color=no --junitxml=/out/tests.xml "
-            f"{deselected} {_tests()}\n[ $? -le 1 ]",
+            f"{deselected} {_tests(variant)}\n[ $? -le 1 ]",
         ]
     return "\n".join(lines) + "\n"
 

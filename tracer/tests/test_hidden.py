@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tracer.tests.test_trace import assert_closed
-from tracer.tests.tracing import TRACER, tracing
+from tracer.tests.tracing import altered, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -21,16 +20,7 @@ HIDDEN = "	if (on && FIELD(rq, start_time_ns) % 16 == 0)\n		return;\n"
 @pytest.fixture(scope="module")
 def blind(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracer that does not see the completion of one request in 16."""
-    if shutil.which("clang") is None:
-        pytest.skip("no compiler here")
-    copy = tmp_path_factory.mktemp("blind") / "tracer"
-    shutil.copytree(TRACER.parents[1], copy, ignore=shutil.ignore_patterns("build", "tests", "guests", "bench"))
-    programs = copy / "bpf" / "request.bpf.h"
-    text = programs.read_text()
-    assert text.count(ASKED) == 1
-    programs.write_text(text.replace(ASKED, ASKED + HIDDEN))
-    subprocess.run(["make", "-s", "-C", str(copy)], check=True)
-    return copy / "build" / TRACER.name
+    return altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", ASKED, ASKED + HIDDEN)
 
 
 def assert_closed_without(blind: Path, disk: str, output: Path, *jobs: list[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tracer import decode, tracefile
-from tracer.tests.tracing import EMPTY, Record, Trace, fio, tracing
+from tracer.tests.tracing import EMPTY, Record, Trace, altered, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -185,6 +185,21 @@ def test_what_is_not_waited_for_has_no_return(mounted: Path, disk: str, tmp_path
         assert trace.stop() == 0
     assert_consistent(trace)
     assert not [row for row in rows_of(trace) if row["return_ns"] is not None and row["vfs_ns"] is None]
+
+
+RETURNED = "	table = bpf_map_lookup_elem(&vfs_tables, &zero);\n"
+LINGER = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < 60000; i++)\n		;\n"
+
+
+def test_what_completes_while_the_call_returns_was_not_waited_for(disk: str, tmp_path: Path) -> None:
+    """A build that lingers between the time of the return and the look at what is complete; calls that read ahead."""
+    lingering = altered(tmp_path, "syscall.bpf.h", RETURNED, LINGER + RETURNED)
+    subprocess.run(["blockdev", "--setra", "64", f"/dev/{disk}"], check=True)
+    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", binary=lingering) as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--size=64M", "--invalidate=1")
+        assert trace.stop() == 0
+    assert_consistent(trace)
+    assert any(call.waited_ns == EMPTY and call.requests for call in trace.returns())
 
 
 def test_calls_whose_requests_are_left_out_have_no_record(disk: str, tmp_path: Path) -> None:

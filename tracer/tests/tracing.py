@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -250,6 +251,19 @@ def tracing(output: Path, *arguments: str, binary: Path = TRACER) -> Iterator[Tr
         yield trace
     finally:
         trace.stop(signal.SIGTERM)
+
+
+def altered(folder: Path, programs: str, before: str, after: str) -> Path:
+    """Another build of the tracer, with this change to a file of its programs."""
+    if shutil.which("clang") is None:
+        raise unittest.SkipTest("no compiler here")
+    copy = folder / "tracer"
+    shutil.copytree(TRACER.parents[1], copy, ignore=shutil.ignore_patterns("build", "tests", "guests", "bench"))
+    text = (copy / "bpf" / programs).read_text()
+    assert text.count(before) == 1
+    (copy / "bpf" / programs).write_text(text.replace(before, after))
+    subprocess.run(["make", "-s", "-C", str(copy)], check=True)
+    return copy / "build" / TRACER.name
 
 
 def fio(*arguments: str) -> dict[str, Any]:
