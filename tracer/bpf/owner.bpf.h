@@ -43,9 +43,11 @@ static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
 
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_CLONES && original; i++) {
+		/* A part's pages are its own; what it is chained to may have none yet (XFS on 6.1 writes back so). */
+		if (!IS_PART(end.function))
+			end.pages = PEEK(bio, original, bi_io_vec);
 		end.function = (__u64)PEEK(bio, original, bi_end_io);
 		end.private = PEEK(bio, original, bi_private);
-		end.pages = PEEK(bio, original, bi_io_vec);
 		original = original_of(cell, (void *)original, end.function, (__u64)end.private);
 	}
 	return end;

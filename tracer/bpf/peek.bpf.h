@@ -111,6 +111,8 @@ extern const void raid10_end_write_request __ksym __weak;
 /* The same where the function is a module's: what it ends with has a type in that module only. */
 #define ENDS_WITH(type, end, function) (bpf_core_type_exists(struct type) && ENDS_IN(end, function))
 
+#define IS_PART(end) ENDS_IN(end, bio_chain_endio)
+
 static __always_inline __u64 original_of_dm(__u64 clone)
 {
 	__u64 target = clone - OFFSET_OF(struct dm_target_io, clone);
@@ -137,7 +139,7 @@ static __always_inline __u64 original_of(__u64 *cell, const void *bio, __u64 end
 		return number_at(private + OFFSET_OF(struct r1bio, master_bio));
 	if (ENDS_WITH(r10bio, end, raid10_end_read_request) || ENDS_WITH(r10bio, end, raid10_end_write_request))
 		return number_at(private + OFFSET_OF(struct r10bio, master_bio));
-	return ENDS_IN(end, bio_chain_endio) ? private : 0;
+	return IS_PART(end) ? private : 0;
 }
 
 /* Who else does not use iomap has not been looked at. */

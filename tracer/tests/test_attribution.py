@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import random
 import shutil
 import subprocess
 import tempfile
@@ -154,6 +155,25 @@ def test_task_file_and_component(filesystem: FileSystem, workload: str, tmp_path
         assert len(touched) > 20, "no request was split"
     if workload == "merged":
         assert any(r.bios > 1 for r in touched), "no request was merged"
+
+
+def test_large_write_back(filesystem: FileSystem, tmp_path: Path) -> None:
+    """More than one bio takes; the memory of a bio may still hold pages of another file."""
+    paths = [filesystem.directory / f"{i}" for i in range(8)]
+    for path in paths:
+        path.touch()
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        for path in (*paths, *reversed(paths)):
+            with path.open("rb+") as file:
+                for page in random.sample(range(1536), 1536):  # else neighbours in the file would be so in memory
+                    os.pwrite(file.fileno(), bytes(4096), page * 4096)
+                os.fsync(file.fileno())
+        assert trace.stop() == 0
+    records = trace.records()
+    for path in paths:
+        touched = of_file(records, path)
+        assert sum(r.size_bytes for r in touched) >= 12 << 20
+        assert share(touched, os.getpid(), path.stat().st_ino, path) >= SHARE
 
 
 def test_write_back_is_of_the_task_that_dirtied_the_page(filesystem: FileSystem, tmp_path: Path) -> None:
