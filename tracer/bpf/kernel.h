@@ -124,7 +124,7 @@ struct md_io_clone {
 	struct bio *orig_bio;
 };
 
-struct md_io_acct { /* the same before 6.6 */
+struct md_io_acct { /* the same on 6.1 */
 	struct bio *orig_bio;
 };
 
