@@ -5,25 +5,9 @@ Needs BCC, so the system's Python. Reads nothing, so headers of another kernel d
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 
-from bcc import BPF  # type: ignore[import-not-found]
-
-
-def main() -> None:
-    tracepoints = sys.argv[1:]
-    programs = "".join(f"int on_{name}(void *ctx) {{ return 0; }}\n" for name in tracepoints)
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    bpf = BPF(text=programs)
-    for name in tracepoints:
-        bpf.attach_raw_tracepoint(tp=name, fn_name=f"on_{name}")
-    os.write(int(os.environ["STRATA_READY"]), b"ready\n")
-    signal.sigwait(signals)
-    bpf.cleanup()
-
+import floor  # type: ignore[import-not-found]
 
 if __name__ == "__main__":
-    main()
+    floor.run(floor.empty(sys.argv[1:]), sys.argv[1:])

@@ -9,10 +9,9 @@ another kernel do no harm.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
-from bcc import BPF  # type: ignore[import-not-found]
+import floor  # type: ignore[import-not-found]
 
 PROGRAMS = """
 #include <linux/bpf.h>
@@ -58,17 +57,9 @@ int on_block_rq_complete(struct bpf_raw_tracepoint_args *ctx)
 """
 
 
-def main() -> None:
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    others = "".join(f"int on_{name}(void *ctx) {{ return 0; }}\n" for name in sys.argv[1:])
-    bpf = BPF(text=PROGRAMS + others, cflags=[f"-DCPUS={os.cpu_count()}"])
-    for name in ("block_bio_queue", "block_rq_issue", "block_rq_complete", *sys.argv[1:]):
-        bpf.attach_raw_tracepoint(tp=name, fn_name=f"on_{name}")
-    os.write(int(os.environ["STRATA_READY"]), b"ready\n")
-    signal.sigwait(signals)
-    bpf.cleanup()
-
-
 if __name__ == "__main__":
-    main()
+    floor.run(
+        PROGRAMS + floor.empty(sys.argv[1:]),
+        ("block_bio_queue", "block_rq_issue", "block_rq_complete", *sys.argv[1:]),
+        [f"-DCPUS={os.cpu_count()}"],
+    )
