@@ -38,9 +38,9 @@ testbed-down:    ## take them down
 
 setup: system $(VENV)/.runtime ycsb-fork/.built tracer  ## what a run needs
 
-setup-dev: system-dev $(VENV)/.dev ycsb-fork/.built tracer  ## what the tests need
+setup-dev: system-dev $(VENV)/.dev ycsb-fork/.built tracer-bench  ## what the tests need
 
-.PHONY: system-dev tracer
+.PHONY: system-dev tracer tracer-bench
 system:
 	@.ci/system-packages
 
@@ -64,6 +64,9 @@ ycsb-fork/.built: $(JAVA_SOURCES)
 # Without a compiler for BPF the demo still runs and says that the I/O is not traced.
 tracer:
 	@if .ci/can-build-tracer; then $(MAKE) -s -C tracer; fi
+
+tracer-bench: tracer
+	@if .ci/can-build-tracer; then $(MAKE) -s -C tracer alternating; fi
 
 proto:           ## regenerate the gRPC code
 	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m grpc_tools.protoc -I . --python_out=. --mypy_out=. \
