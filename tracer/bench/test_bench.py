@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tracer.bench import ratio, report, versions
+from tracer.bench import alternating, ratio, report
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
@@ -43,15 +43,26 @@ def test_one_block_has_no_interval() -> None:
     assert ratio.of_blocks([(90.0, 100.0)]) == ratio.Ratio(math.exp(math.log(0.9)), None, None, 1)
 
 
-def test_two_builds_are_compared_program_by_program() -> None:
-    def costs(**values: float) -> versions.Costs:
-        return versions.Costs(values)
+def test_tools_are_compared_round_by_round() -> None:
+    """The load gets slower and slower; beside the windows next to it, each tool takes the same all the time."""
+    results = [alternating.Result("first"), alternating.Result("second", lost=7)]
+    for pace in (1000.0, 500.0, 100.0):
+        for result, left in zip(results, (0.8, 0.4), strict=True):
+            result.pairs.append((pace * left, pace))
+    assert alternating.rate_table(results).splitlines()[2:] == [
+        "| first | 0.800 (0.800 to 0.800) |  |  |  |",
+        "| second | 0.400 (0.400 to 0.400) | 0.500 (0.500 to 0.500) |  | 7 |",
+    ]
 
-    pairs = [(costs(a=50, only_here=7), costs(a=100)), (costs(a=60), costs(a=120)), (costs(a=30), costs(a=60))]
-    lines = versions.table(pairs).splitlines()[2:]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert rows == [["a", "50", "100", "0.500", "0.500 to 0.500"], ["only_here", "7", "", "", ""]]
-    assert costs(a=50, b=1).mean(costs(a=100, c=2)) == costs(a=75, b=1, c=2)
+
+def test_programs_are_compared_run_by_run() -> None:
+    first = alternating.Result("first", run_ns={"a": [100.0, 120.0, 60.0], "only_first": [7.0, 7.0, 7.0]})
+    second = alternating.Result("second", run_ns={"a": [50.0, 60.0, 30.0], "only_second": [8.0, 8.0, 9.0]})
+    assert alternating.program_table([first, second]).splitlines()[2:] == [
+        "| a | 100 | 50; 0.500 (0.500 to 0.500) |",
+        "| only_first | 7 |  |",
+        "| only_second |  | 8 |",
+    ]
 
 
 def _evict_fio() -> None:
@@ -165,6 +176,52 @@ def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> 
     assert len(runs) >= len(REQUEST_TRACEPOINTS)
     # The listing takes its time, during which the load goes on.
     assert all(count > 0.9 * ios > 0 for count in runs.values()), (ios, runs)
+
+
+def runs_in(attached: Attached, load: Load, seconds: float) -> tuple[int, int]:
+    """I/Os of the load, and how often the program ran that runs at each completion."""
+    name = next(name for name in attached.objects.run_times() if name.endswith("block_rq_complete"))
+    begin, before = load.ios(), attached.objects.run_times()[name][1]
+    time.sleep(seconds)
+    ios, after = load.ios() - begin, attached.objects.run_times()[name][1]
+    return ios, after - before
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+@pytest.mark.parametrize("tool", [alternating.alternating(strata()), *floors()], ids=lambda tool: tool.name)
+def test_programs_alternate(tool: Tool, load: Load) -> None:
+    if not alternating.ALTERNATING.exists():
+        pytest.skip("make -C tracer alternating")
+    with bpf_statistics(), tool_attached(tool, load) as attached:
+        for _ in range(3):
+            ios, runs = runs_in(attached, load, 0.2)
+            assert runs > 0.9 * ios > 0
+            attached.alternate()
+            ios, runs = runs_in(attached, load, 0.2)
+            assert ios > 0
+            assert runs == 0
+            attached.alternate()
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_alternating_tools_are_measured_and_leave_nothing(load: Load) -> None:
+    if not alternating.ALTERNATING.exists():
+        pytest.skip("make -C tracer alternating")
+    files = set(OUTPUT_ROOT.iterdir())
+    plan = alternating.Plan(rounds=3, counted_rounds=2)
+    both = [alternating.alternating(strata()), floors()[0]]
+    ours, empty = alternating.measure(both, load, plan)
+    assert len(ours.pairs) == len(empty.pairs) == 3
+    assert all(rate > 0 for pairs in (ours.pairs, empty.pairs) for pair in pairs for rate in pair)
+    assert {"block_bio_queue", "block_rq_issue", "block_rq_complete", alternating.ALL} <= ours.run_ns.keys()
+    assert len(ours.run_ns[alternating.ALL]) == 2
+    assert min(ours.run_ns[alternating.ALL]) > max(empty.run_ns[alternating.ALL])
+    assert ours.lost is not None
+    assert set(OUTPUT_ROOT.iterdir()) == files
 
 
 @pytest.mark.bench

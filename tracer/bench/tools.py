@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -26,6 +27,7 @@ TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
 PEERS = Path(__file__).with_name("peers")
 READY_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 30
+ALTERNATE_TIMEOUT_S = 10
 GONE_TIMEOUT_S = 15
 
 # Of what a tool says when it fails, the line worth repeating.
@@ -217,6 +219,12 @@ class Attached:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         telling = [line for line in lines if TELLING.search(line) and not BESIDE_THE_POINT.search(line)]
         return (telling or lines or [""])[0][:300]
+
+    def alternate(self) -> None:
+        """Has a tool that can do so detach its programs, or attach them again; returns when it has."""
+        self._process.send_signal(signal.SIGUSR1)
+        if not select.select([self._ready_fd], [], [], ALTERNATE_TIMEOUT_S)[0] or not os.read(self._ready_fd, 16):
+            raise ToolError(f"does not alternate: {self._last_words()}")
 
     def detach(self) -> None:
         if self._process.poll() is not None:

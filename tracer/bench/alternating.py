@@ -1,0 +1,226 @@
+"""What tracing costs, told apart to a per cent on a machine that is not quiet; and whether one build is cheaper.
+
+    python -m tracer.bench.alternating [--workload NAME] [--rounds N] [--floors] [--variant NAME=ARGUMENTS]...
+                                       [--other BINARY]... [--arguments ARGUMENTS] [--directory DIR] [--output DIR]
+
+All tools are started before, and detached. In each round each of them is attached for a tenth of a second, between two
+such windows without any; its rate by the mean of those two is one measurement. Then, with the kernel's statistics of
+BPF programs on, the same once more for the time of each program. Ours is built so that it attaches and detaches at a
+signal (make -C tracer alternating); BINARY is such a build of other sources. Needs root; fentry programs alternate,
+kprobes do not. Tables on stdout; with --output also alternating.json there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from tracer.bench import ratio
+from tracer.bench.counters import bpf_statistics
+from tracer.bench.load import WORKLOADS, Load, LoadError, running
+from tracer.bench.tools import TRACER, Attached, Tool, ToolError, floors, strata, variant
+from tracer.bench.windows import tool_attached
+
+ALTERNATING = TRACER.with_name("strata-iotrace-alternating")
+ALL = "all"
+EXIT_UNAVAILABLE = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`settle_s` passes after each attaching and detaching: longer than the tracer's reader ever pauses (50 ms)."""
+
+    rounds: int
+    window_s: float = 0.12
+    settle_s: float = 0.06
+    counted_rounds: int = 20
+    counted_window_s: float = 0.3
+
+
+@dataclass
+class Result:
+    """Of one tool. `pairs`: I/Os per second with it, and beside that without any. `run_ns`: of each program, by run and
+    window; of all together, by I/O.
+    """
+
+    tool: str
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    run_ns: dict[str, list[float]] = field(default_factory=dict)
+    lost: int | None = None
+
+    def rates(self) -> ratio.Ratio:
+        return ratio.of_blocks(self.pairs)
+
+    def beside(self, other: Result) -> ratio.Ratio:
+        """Its rate by the other's of the same round."""
+        both = zip(self.pairs, other.pairs, strict=True)
+        return ratio.of_blocks([(mine[0] / mine[1], theirs[0] / theirs[1]) for mine, theirs in both])
+
+
+def alternating(tool: Tool, binary: Path = ALTERNATING) -> Tool:
+    """One of ours, by another binary."""
+
+    def command(device: str, folder: Path) -> list[str]:
+        return [str(binary) if word == str(TRACER) else word for word in tool.command(device, folder)]
+
+    return replace(tool, command=command)
+
+
+def _rate(load: Load, seconds: float) -> float:
+    begin_ns, begin = time.monotonic_ns(), load.ios()
+    time.sleep(seconds)
+    ios = load.ios() - begin
+    return ios / (time.monotonic_ns() - begin_ns) * 1e9
+
+
+@contextmanager
+def _attached(attached: Attached, settle_s: float) -> Iterator[None]:
+    """Detached until now, and afterwards again."""
+    attached.alternate()
+    time.sleep(settle_s)
+    yield
+    attached.alternate()
+    time.sleep(settle_s)
+
+
+def _in_turn(results: list[Result], at_work: list[Attached], number: int) -> list[tuple[Result, Attached]]:
+    """Another order in each round: none is always measured behind the same one."""
+    both = list(zip(results, at_work, strict=True))
+    return [*both[number % len(both) :], *both[: number % len(both)]]
+
+
+def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, plan: Plan) -> None:
+    before = _rate(load, plan.window_s)
+    for number in range(plan.rounds):
+        for result, attached in _in_turn(results, at_work, number):
+            with _attached(attached, plan.settle_s):
+                with_it = _rate(load, plan.window_s)
+            after = _rate(load, plan.window_s)
+            if not before or not with_it or not after:
+                raise LoadError("the load stood still for a whole window; longer ones: --window")
+            result.pairs.append((with_it, (before + after) / 2))
+            before = after
+        print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def _count_run_times(result: Result, attached: Attached, load: Load, plan: Plan) -> None:
+    begin, begin_ios = attached.objects.run_times(), load.ios()
+    time.sleep(plan.counted_window_s)
+    end, ios = attached.objects.run_times(), load.ios() - begin_ios
+    took = {name: (ns - begin[name][0], runs - begin[name][1]) for name, (ns, runs) in end.items()}
+    for name, (ns, runs) in took.items():
+        if runs > ios / 100:
+            result.run_ns.setdefault(name, []).append(ns / runs)
+    if ios:
+        result.run_ns.setdefault(ALL, []).append(sum(ns for ns, _ in took.values()) / ios)
+
+
+def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
+    """All tools under one load. May raise ToolError or LoadError."""
+    results = [Result(tool.name) for tool in tools]
+    with ExitStack() as stack:
+        at_work = []
+        for tool in tools:
+            at_work.append(stack.enter_context(tool_attached(tool, load)))
+            at_work[-1].alternate()
+        _measure_rates(results, at_work, load, plan)
+        with bpf_statistics():
+            for number in range(plan.counted_rounds):
+                for result, attached in _in_turn(results, at_work, number):
+                    with _attached(attached, plan.settle_s):
+                        _count_run_times(result, attached, load, plan)
+    for result, attached in zip(results, at_work, strict=True):
+        result.lost = attached.lost
+    return results
+
+
+def _shown(found: ratio.Ratio) -> str:
+    interval = f" ({found.low:.3f} to {found.high:.3f})" if found.low and found.high else ""
+    return f"{found.value:.3f}{interval}"
+
+
+def rate_table(results: list[Result]) -> str:
+    lines = ["| tool | rate with / without | by the first | BPF us an I/O | lost |", "|---|---|---|---|---|"]
+    for result in results:
+        beside = _shown(result.beside(results[0])) if result is not results[0] else ""
+        took = result.run_ns.get(ALL)
+        bpf_us = f"{statistics.median(took) / 1000:.2f}" if took else ""
+        lost = "" if result.lost is None else f"{result.lost:,}"
+        lines.append(f"| {result.tool} | {_shown(result.rates())} | {beside} | {bpf_us} | {lost} |")
+    return "\n".join(lines)
+
+
+def program_table(results: list[Result]) -> str:
+    """Median nanoseconds of a run; behind the first tool's, each one's by the first's with its interval."""
+    first = results[0]
+    lines = [f"| ns | {' | '.join(result.tool for result in results)} |", "|---" * (len(results) + 1) + "|"]
+    for name in sorted({name for result in results for name in result.run_ns}):
+        cells = []
+        for result in results:
+            took, its = result.run_ns.get(name, []), first.run_ns.get(name, [])
+            cell = f"{statistics.median(took):,.0f}" if took else ""
+            if result is not first and took and len(took) == len(its):
+                cell += f"; {_shown(ratio.of_blocks(list(zip(took, its, strict=True))))}"
+            cells.append(cell)
+        lines.append(f"| {name}{', per I/O' if name == ALL else ''} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tracer.bench.alternating", description="What tracing costs.")
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="loop32")
+    parser.add_argument("--rounds", type=int, default=150, help="in each, each tool once (default: 150)")
+    parser.add_argument("--counted-rounds", type=int, default=Plan.counted_rounds, metavar="N",
+                        help=f"for the time of each program (default: {Plan.counted_rounds})")  # fmt: skip
+    parser.add_argument("--window", type=float, default=Plan.window_s, help=f"seconds (default: {Plan.window_s})")
+    parser.add_argument("--settle", type=float, default=Plan.settle_s,
+                        help=f"seconds after each change that are not measured (default: {Plan.settle_s})")  # fmt: skip
+    parser.add_argument("--arguments", default="", help="of our tracer and of each --other, as one text")
+    parser.add_argument("--variant", action="append", default=[], type=variant, metavar="NAME=ARGUMENTS",
+                        help="our tracer with other arguments, too")  # fmt: skip
+    parser.add_argument("--other", action="append", default=[], type=Path, metavar="BINARY", help="another build, too")
+    parser.add_argument("--floors", action="store_true", help="what being attached costs, and the least, too")
+    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="for alternating.json")
+    return parser.parse_args()
+
+
+def _tools(options: argparse.Namespace) -> list[Tool]:
+    arguments = tuple(shlex.split(options.arguments))
+    this = strata(f"strata-iotrace {options.arguments}".strip(), arguments)
+    others = [alternating(strata(str(path), arguments), path.resolve(strict=True)) for path in options.other]
+    return [*map(alternating, [this, *options.variant]), *others, *(floors() if options.floors else [])]
+
+
+def main() -> int:
+    options = _arguments()
+    if not ALTERNATING.exists():
+        print(f"bench: no {ALTERNATING.name} (make -C {TRACER.parents[1]} alternating)", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
+    try:
+        with running(WORKLOADS[options.workload], options.directory) as load:
+            results = measure(_tools(options), load, plan)
+    except (LoadError, ToolError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    print(f"{WORKLOADS[options.workload].title}; {plan.rounds} rounds, windows of {plan.window_s:g} s\n")
+    print(f"{rate_table(results)}\n\n{program_table(results)}")
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        content = {"schema_version": 1, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
+        (options.output / "alternating.json").write_text(json.dumps(content, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
