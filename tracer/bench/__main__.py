@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tracer.bench import report
 from tracer.bench.load import WORKLOADS, LoadError, running
+from tracer.bench.memory import held
 from tracer.bench.tools import TRACER, Tool, beside, floors, ours, peers, variant
 from tracer.bench.windows import FULL, QUICK, Plan, ToolResult, measure
 
@@ -50,7 +51,7 @@ def _tools(name: str, options: argparse.Namespace) -> list[Tool]:
 
 def _measure(name: str, tools: list[Tool], plan: Plan, directory: Path) -> list[ToolResult]:
     results = []
-    with running(WORKLOADS[name], directory) as load:
+    with held(), running(WORKLOADS[name], directory) as load:
         for tool in tools:
             print(f"bench: {name}: {tool.name}", file=sys.stderr)
             results.append(measure(tool, load, plan))

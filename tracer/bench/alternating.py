@@ -26,6 +26,7 @@ from pathlib import Path
 from tracer.bench import ratio
 from tracer.bench.counters import bpf_statistics
 from tracer.bench.load import WORKLOADS, Load, LoadError, running
+from tracer.bench.memory import held
 from tracer.bench.tools import TRACER, Attached, Tool, ToolError, floors, strata, variant
 from tracer.bench.windows import tool_attached
 
@@ -208,7 +209,7 @@ def main() -> int:
         return EXIT_UNAVAILABLE
     plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
     try:
-        with running(WORKLOADS[options.workload], options.directory) as load:
+        with held(), running(WORKLOADS[options.workload], options.directory) as load:
             results = measure(_tools(options), load, plan)
     except (LoadError, ToolError) as error:
         print(f"bench: {error}", file=sys.stderr)

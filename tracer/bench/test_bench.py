@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tracer.bench import alternating, ratio, report
+from tracer.bench import alternating, memory, ratio, report
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
@@ -63,6 +63,18 @@ def test_programs_are_compared_run_by_run() -> None:
         "| only_first | 7 |  |",
         "| only_second |  | 8 |",
     ]
+
+
+def test_few_pages_are_held_of_much_memory() -> None:
+    def resident_pages() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    before = resident_pages()
+    with memory.held(256 << 20) as pages:
+        assert pages == 256
+        assert pages <= resident_pages() - before + 64  # of 65,536; the interpreter itself may have freed some
+        assert resident_pages() - before < 4 * pages
+    assert resident_pages() - before < pages
 
 
 def _evict_fio() -> None:
