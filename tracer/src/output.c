@@ -18,7 +18,7 @@
 #include "json.h"
 #include "say.h"
 
-#define BUFFER_SLOTS 16384
+#define BUFFER_SLOTS 1024 /* 64 KiB stay in the cache until they are written */
 #define RESERVE_BYTES (256 << 10)
 #define HEADER_ALIGNMENT 4096
 #define GIBIBYTE (1LL << 30)
