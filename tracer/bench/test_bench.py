@@ -71,10 +71,9 @@ def test_few_pages_are_held_of_much_memory() -> None:
 
     before = resident_pages()
     with memory.held(256 << 20) as pages:
-        assert pages == 256
-        assert pages <= resident_pages() - before + 64  # of 65,536; the interpreter itself may have freed some
-        assert resident_pages() - before < 4 * pages
-    assert resident_pages() - before < pages
+        assert 0 < pages <= 256  # fewer where little is free
+        assert pages - 32 <= resident_pages() - before <= pages + 512  # of 65,536; the interpreter's own come and go
+    assert resident_pages() - before <= 512
 
 
 def _evict_fio() -> None:
