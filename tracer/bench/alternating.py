@@ -4,10 +4,10 @@
                                        [--other BINARY]... [--arguments ARGUMENTS] [--directory DIR] [--output DIR]
 
 All tools are started before, and detached. In each round each of them is attached for a tenth of a second, between two
-such windows without any; its rate by the mean of those two is one measurement. Then, with the kernel's statistics of
-BPF programs on, the same once more for the time of each program. Ours is built so that it attaches and detaches at a
-signal (make -C tracer alternating); BINARY is such a build of other sources. Needs root; fentry programs alternate,
-kprobes do not. Tables on stdout; with --output also alternating.json there.
+such windows without any; its rate by the geometric mean of those two is one measurement. Then, with the kernel's
+statistics of BPF programs on, the same once more for the time of each program. Ours is built so that it attaches and
+detaches at a signal (make -C tracer alternating); BINARY is such a build of other sources. Needs root; fentry programs
+alternate, kprobes do not. Tables on stdout; with --output also alternating.json there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tracer.bench import ratio
 from tracer.bench.counters import bpf_statistics
 from tracer.bench.load import WORKLOADS, Load, LoadError, running
 from tracer.bench.memory import held
-from tracer.bench.tools import TRACER, Attached, Tool, ToolError, floors, strata, variant
+from tracer.bench.tools import TRACER, Attached, Tool, ToolError, control, floors, strata, variant
 from tracer.bench.windows import tool_attached
 
 ALTERNATING = TRACER.with_name("strata-iotrace-alternating")
@@ -59,6 +59,9 @@ class Result:
 
     def rates(self) -> ratio.Ratio:
         return ratio.of_blocks(self.pairs)
+
+    def median_rates(self) -> ratio.Ratio:
+        return ratio.median_of_blocks(self.pairs)
 
     def beside(self, other: Result) -> ratio.Ratio:
         """Its rate by the other's of the same round."""
@@ -107,7 +110,7 @@ def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, p
             after = _rate(load, plan.window_s)
             if not before or not with_it or not after:
                 raise LoadError("the load stood still for a whole window; longer ones: --window")
-            result.pairs.append((with_it, (before + after) / 2))
+            result.pairs.append(ratio.between(before, with_it, after))
             before = after
         print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
@@ -121,7 +124,7 @@ def _count_run_times(result: Result, attached: Attached, load: Load, plan: Plan)
     for name, (ns, runs) in took.items():
         if runs > ios / 100:
             result.run_ns.setdefault(name, []).append(ns / runs)
-    if ios:
+    if ios and took:
         result.run_ns.setdefault(ALL, []).append(sum(ns for ns, _ in took.values()) / ios)
 
 
@@ -150,13 +153,15 @@ def _shown(found: ratio.Ratio) -> str:
 
 
 def rate_table(results: list[Result]) -> str:
-    lines = ["| tool | rate with / without | by the first | BPF us an I/O | lost |", "|---|---|---|---|---|"]
+    head = "| tool | rate with / without | median | by the first | BPF us an I/O | lost |"
+    lines = [head, "|---|---|---|---|---|---|"]
     for result in results:
         beside = _shown(result.beside(results[0])) if result is not results[0] else ""
         took = result.run_ns.get(ALL)
         bpf_us = f"{statistics.median(took) / 1000:.2f}" if took else ""
         lost = "" if result.lost is None else f"{result.lost:,}"
-        lines.append(f"| {result.tool} | {_shown(result.rates())} | {beside} | {bpf_us} | {lost} |")
+        rates = f"{_shown(result.rates())} | {_shown(result.median_rates())}"
+        lines.append(f"| {result.tool} | {rates} | {beside} | {bpf_us} | {lost} |")
     return "\n".join(lines)
 
 
@@ -189,7 +194,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--variant", action="append", default=[], type=variant, metavar="NAME=ARGUMENTS",
                         help="our tracer with other arguments, too")  # fmt: skip
     parser.add_argument("--other", action="append", default=[], type=Path, metavar="BINARY", help="another build, too")
-    parser.add_argument("--floors", action="store_true", help="what being attached costs, and the least, too")
+    parser.add_argument("--floors", action="store_true", help="what being attached costs, the least, and nothing, too")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="for alternating.json")
     return parser.parse_args()
@@ -199,7 +204,7 @@ def _tools(options: argparse.Namespace) -> list[Tool]:
     arguments = tuple(shlex.split(options.arguments))
     this = strata(f"strata-iotrace {options.arguments}".strip(), arguments)
     others = [alternating(strata(str(path), arguments), path.resolve(strict=True)) for path in options.other]
-    return [*map(alternating, [this, *options.variant]), *others, *(floors() if options.floors else [])]
+    return [*map(alternating, [this, *options.variant]), *others, *([control(), *floors()] if options.floors else [])]
 
 
 def main() -> int:

@@ -24,6 +24,15 @@ class Ratio:
     blocks: int
 
 
+def between(before: float, with_it: float, after: float) -> tuple[float, float]:
+    """A block of one window with, between two without.
+
+    Those two by their geometric mean: by the arithmetic one a tool that costs nothing seems to cost a quarter of the
+    windows' relative variance (0.4 % where they differ by 12 %), because the logarithms of ratios are averaged.
+    """
+    return with_it, math.sqrt(before * after)
+
+
 def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     """Each block is (rate with, rate without), measured next to each other, so that drift cancels (A B B A).
 
@@ -36,3 +45,19 @@ def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     t = T_975[min(len(logs) - 2, len(T_975) - 1)]
     half = t * statistics.stdev(logs) / math.sqrt(len(logs))
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))
+
+
+def median_of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
+    """The blocks' median ratio and its 95 % interval, between two of the blocks, which no distribution is assumed for.
+
+    Of a shared disk, whose neighbours change its pace for some blocks, this says more than a mean.
+    """
+    ratios = sorted(with_it / without for with_it, without in blocks)
+    count = len(ratios)
+    below = -1  # so many ratios lie below the interval at most, and as many above
+    left = 2**count // 40  # 2.5 % of all ways in which the blocks can lie about the median
+    while (left := left - math.comb(count, below + 1)) >= 0:
+        below += 1
+    if below < 0:
+        return Ratio(statistics.median(ratios), None, None, count)
+    return Ratio(statistics.median(ratios), ratios[below], ratios[count - 1 - below], count)

@@ -19,7 +19,7 @@ from tracer.bench import alternating, memory, ratio, report
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
-from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, floors, strata, variant
+from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, control, floors, strata, variant
 from tracer.bench.windows import OUTPUT_ROOT, Plan, measure, tool_attached
 from tracer.tests.tracing import diskstats
 
@@ -39,8 +39,37 @@ def test_an_interval_holds_the_true_ratio_in_95_of_100_measurements() -> None:
     assert 0.94 < held / 4000 < 0.96
 
 
+def test_the_medians_interval_holds_it_whatever_the_noise() -> None:
+    """Cauchy's, which has no mean."""
+    generator = np.random.default_rng(11)
+    held = 0
+    for _ in range(2000):
+        found = ratio.median_of_blocks([(left, 1.0) for left in 0.97 + 0.03 * generator.standard_t(1, 100)])
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.97 <= found.high
+    assert 0.95 < held / 2000 < 0.98  # it is 0.965: an interval of order statistics cannot be more exact
+
+
+def test_five_blocks_are_too_few_for_the_medians_interval() -> None:
+    """Six blocks lie all on one side of it in one of 32 cases."""
+    assert ratio.median_of_blocks([(float(i), 4.0) for i in range(1, 6)]) == ratio.Ratio(0.75, None, None, 5)
+    assert ratio.median_of_blocks([(float(i), 4.0) for i in range(1, 7)]) == ratio.Ratio(0.875, 0.25, 1.5, 6)
+
+
 def test_one_block_has_no_interval() -> None:
     assert ratio.of_blocks([(90.0, 100.0)]) == ratio.Ratio(math.exp(math.log(0.9)), None, None, 1)
+
+
+def test_what_costs_nothing_costs_nothing_between_windows_that_differ() -> None:
+    """By the arithmetic mean of the windows beside it it would be 0.991 here, seven standard errors less than 1."""
+    windows = np.random.default_rng(3).lognormal(math.log(1000), 0.2, 80_001)
+    blocks = [ratio.between(*windows[i : i + 3]) for i in range(0, len(windows) - 2, 2)]
+    found = ratio.of_blocks(blocks)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 1 < found.high
+    assert found.high - found.low < 0.006
 
 
 def test_tools_are_compared_round_by_round() -> None:
@@ -50,8 +79,8 @@ def test_tools_are_compared_round_by_round() -> None:
         for result, left in zip(results, (0.8, 0.4), strict=True):
             result.pairs.append((pace * left, pace))
     assert alternating.rate_table(results).splitlines()[2:] == [
-        "| first | 0.800 (0.800 to 0.800) |  |  |  |",
-        "| second | 0.400 (0.400 to 0.400) | 0.500 (0.500 to 0.500) |  | 7 |",
+        "| first | 0.800 (0.800 to 0.800) | 0.800 |  |  |  |",
+        "| second | 0.400 (0.400 to 0.400) | 0.400 | 0.500 (0.500 to 0.500) |  | 7 |",
     ]
 
 
@@ -196,6 +225,17 @@ def runs_in(attached: Attached, load: Load, seconds: float) -> tuple[int, int]:
     time.sleep(seconds)
     ios, after = load.ios() - begin, attached.objects.run_times()[name][1]
     return ios, after - before
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_the_control_alternates_and_runs_no_program(load: Load) -> None:
+    with tool_attached(control(), load) as attached:
+        assert attached.objects == BpfObjects(frozenset(), frozenset())
+        attached.alternate()
+        attached.alternate()
+        assert BpfObjects.of(attached.pid) == attached.objects
 
 
 @pytest.mark.bench

@@ -137,6 +137,11 @@ def floors() -> list[Tool]:
     ]
 
 
+def control() -> Tool:
+    """Attaches nothing: what is not 1 here is the measurement's own."""
+    return _floor("nothing attached", "empty.py")
+
+
 def peers() -> list[Tool]:
     """What others use."""
     return [
