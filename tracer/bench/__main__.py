@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from tracer.bench import report
-from tracer.bench.load import WORKLOADS, LoadError, running
+from tracer.bench.load import WORKLOADS, LoadError, ended_by_signals, running
 from tracer.bench.memory import held
 from tracer.bench.tools import TRACER, Tool, beside, floors, ours, peers, variant
 from tracer.bench.windows import FULL, QUICK, Plan, ToolResult, measure
@@ -70,7 +70,8 @@ def main() -> int:
         plan = Plan(options.blocks, plan.window_s, plan.settle_s)
     names = options.workload or list(WORKLOADS)
     try:
-        results = {name: _measure(name, _tools(name, options), plan, options.directory) for name in names}
+        with ended_by_signals():
+            results = {name: _measure(name, _tools(name, options), plan, options.directory) for name in names}
     except LoadError as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE

@@ -4,7 +4,8 @@
                                        [--other BINARY]... [--arguments ARGUMENTS] [--directory DIR] [--output DIR]
 
 All tools are started before, and detached. In each round each of them is attached for a tenth of a second, between two
-such windows without any; its rate by the geometric mean of those two is one measurement. Then, with the kernel's
+such windows without any; its rate by the geometric mean of those two is one measurement. For the median it is its rate
+by that of one of them, in turn the one before and the one after. Then, with the kernel's
 statistics of BPF programs on, the same once more for the time of each program. Ours is built so that it attaches and
 detaches at a signal (make -C tracer alternating); BINARY is such a build of other sources. Needs root; fentry programs
 alternate, kprobes do not. Tables on stdout; with --output also alternating.json there.
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from tracer.bench import ratio
 from tracer.bench.counters import bpf_statistics
-from tracer.bench.load import WORKLOADS, Load, LoadError, running
+from tracer.bench.load import WORKLOADS, Load, LoadError, ended_by_signals, running
 from tracer.bench.memory import held
 from tracer.bench.tools import TRACER, Attached, Tool, ToolError, control, floors, strata, variant
 from tracer.bench.windows import tool_attached
@@ -48,25 +49,25 @@ class Plan:
 
 @dataclass
 class Result:
-    """Of one tool. `pairs`: I/Os per second with it, and beside that without any. `run_ns`: of each program, by run and
-    window; of all together, by I/O.
+    """Of one tool. `windows`: I/Os per second before it was attached, with it, and after. `run_ns`: of each program, by
+    run and window; of all together, by I/O.
     """
 
     tool: str
-    pairs: list[tuple[float, float]] = field(default_factory=list)
+    windows: list[tuple[float, float, float]] = field(default_factory=list)
     run_ns: dict[str, list[float]] = field(default_factory=dict)
     lost: int | None = None
 
     def rates(self) -> ratio.Ratio:
-        return ratio.of_blocks(self.pairs)
+        return ratio.of_blocks([ratio.between(*windows) for windows in self.windows])
 
     def median_rates(self) -> ratio.Ratio:
-        return ratio.median_of_blocks(self.pairs)
+        return ratio.median_of_blocks([ratio.beside(*windows, number) for number, windows in enumerate(self.windows)])
 
     def beside(self, other: Result) -> ratio.Ratio:
         """Its rate by the other's of the same round."""
-        both = zip(self.pairs, other.pairs, strict=True)
-        return ratio.of_blocks([(mine[0] / mine[1], theirs[0] / theirs[1]) for mine, theirs in both])
+        mine, theirs = ([ratio.between(*windows) for windows in of.windows] for of in (self, other))
+        return ratio.of_blocks([(a / b, c / d) for (a, b), (c, d) in zip(mine, theirs, strict=True)])
 
 
 def alternating(tool: Tool, binary: Path = ALTERNATING) -> Tool:
@@ -110,7 +111,7 @@ def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, p
             after = _rate(load, plan.window_s)
             if not before or not with_it or not after:
                 raise LoadError("the load stood still for a whole window; longer ones: --window")
-            result.pairs.append(ratio.between(before, with_it, after))
+            result.windows.append((before, with_it, after))
             before = after
         print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
@@ -214,7 +215,7 @@ def main() -> int:
         return EXIT_UNAVAILABLE
     plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
     try:
-        with held(), running(WORKLOADS[options.workload], options.directory) as load:
+        with ended_by_signals(), held(), running(WORKLOADS[options.workload], options.directory) as load:
             results = measure(_tools(options), load, plan)
     except (LoadError, ToolError) as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -223,7 +224,7 @@ def main() -> int:
     print(f"{rate_table(results)}\n\n{program_table(results)}")
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        content = {"schema_version": 1, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
+        content = {"schema_version": 2, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
         (options.output / "alternating.json").write_text(json.dumps(content, indent=1))
     return 0
 

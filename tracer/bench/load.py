@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -87,6 +88,25 @@ def _segments_received() -> int:
     lines = Path("/proc/net/snmp").read_text().splitlines()
     names, values = (line.split() for line in lines if line.startswith("Tcp:"))
     return int(values[names.index("InSegs")])
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM, and SIGINT even below nohup, end what is within as an error does: LoadError, and nothing is left."""
+
+    def end(_number: int, _frame: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # one is enough, and must not interrupt the cleaning up
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise LoadError("interrupted") from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

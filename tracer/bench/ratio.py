@@ -33,6 +33,15 @@ def between(before: float, with_it: float, after: float) -> tuple[float, float]:
     return with_it, math.sqrt(before * after)
 
 
+def beside(before: float, with_it: float, after: float, number: int) -> tuple[float, float]:
+    """Block `number` of one window with and one of the two without, in turn.
+
+    For the median: with both of them, one window in which the load is slow, wherever it falls, moves more blocks up
+    than down (0.011 on a disk with such windows, and nothing attached).
+    """
+    return with_it, after if number % 2 else before
+
+
 def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     """Each block is (rate with, rate without), measured next to each other, so that drift cancels (A B B A).
 
@@ -55,9 +64,10 @@ def median_of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     ratios = sorted(with_it / without for with_it, without in blocks)
     count = len(ratios)
     below = -1  # so many ratios lie below the interval at most, and as many above
-    left = 2**count // 40  # 2.5 % of all ways in which the blocks can lie about the median
-    while (left := left - math.comb(count, below + 1)) >= 0:
+    ways, left = 1, 2**count // 40  # in which just `below + 1` blocks lie below the median; 2.5 % of all
+    while (left := left - ways) >= 0:
         below += 1
+        ways = ways * (count - below) // (below + 1)
     if below < 0:
         return Ratio(statistics.median(ratios), None, None, count)
     return Ratio(statistics.median(ratios), ratios[below], ratios[count - 1 - below], count)

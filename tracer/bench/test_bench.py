@@ -8,11 +8,13 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from tracer.bench import alternating, memory, ratio, report
@@ -72,12 +74,27 @@ def test_what_costs_nothing_costs_nothing_between_windows_that_differ() -> None:
     assert found.high - found.low < 0.006
 
 
+def test_windows_in_which_the_load_is_slow_do_not_move_the_median() -> None:
+    """One in six. By the mean of both windows beside it the median would be 1.01."""
+    generator = np.random.default_rng(5)
+    windows = generator.lognormal(math.log(1000), 0.05, 40_001) * np.where(generator.random(40_001) < 1 / 6, 0.6, 1)
+    rounds = [windows[i : i + 3] for i in range(0, len(windows) - 2, 2)]
+    found = ratio.median_of_blocks([ratio.beside(*each, number) for number, each in enumerate(rounds)])
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 1 < found.high
+    assert found.high - found.low < 0.006
+    both = ratio.median_of_blocks([ratio.between(*each) for each in rounds])
+    assert both.low is not None
+    assert both.low > 1
+
+
 def test_tools_are_compared_round_by_round() -> None:
     """The load gets slower and slower; beside the windows next to it, each tool takes the same all the time."""
     results = [alternating.Result("first"), alternating.Result("second", lost=7)]
     for pace in (1000.0, 500.0, 100.0):
         for result, left in zip(results, (0.8, 0.4), strict=True):
-            result.pairs.append((pace * left, pace))
+            result.windows.append((pace, pace * left, pace))
     assert alternating.rate_table(results).splitlines()[2:] == [
         "| first | 0.800 (0.800 to 0.800) | 0.800 |  |  |  |",
         "| second | 0.400 (0.400 to 0.400) | 0.400 | 0.500 (0.500 to 0.500) |  | 7 |",
@@ -266,13 +283,43 @@ def test_alternating_tools_are_measured_and_leave_nothing(load: Load) -> None:
     plan = alternating.Plan(rounds=3, counted_rounds=2)
     both = [alternating.alternating(strata()), floors()[0]]
     ours, empty = alternating.measure(both, load, plan)
-    assert len(ours.pairs) == len(empty.pairs) == 3
-    assert all(rate > 0 for pairs in (ours.pairs, empty.pairs) for pair in pairs for rate in pair)
+    assert len(ours.windows) == len(empty.windows) == 3
+    assert all(rate > 0 for windows in (*ours.windows, *empty.windows) for rate in windows)
     assert {"block_bio_queue", "block_rq_issue", "block_rq_complete", alternating.ALL} <= ours.run_ns.keys()
     assert len(ours.run_ns[alternating.ALL]) == 2
     assert min(ours.run_ns[alternating.ALL]) > max(empty.run_ns[alternating.ALL])
     assert ours.lost is not None
     assert set(OUTPUT_ROOT.iterdir()) == files
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_bench_that_is_ended_leaves_nothing_and_others_alone(load: Load) -> None:
+    if not alternating.ALTERNATING.exists():
+        pytest.skip("make -C tracer alternating")
+    files = set(OUTPUT_ROOT.iterdir())
+    command = [sys.executable, "-m", "tracer.bench.alternating", "--rounds", "10000"]
+    bench = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert bench.stderr is not None
+    try:
+        first = bench.stderr.read(1)
+        own = set(OUTPUT_ROOT.iterdir()) - files
+        processes = psutil.Process(bench.pid).children(recursive=True)
+    finally:
+        bench.terminate()
+    assert first == "."  # a round is over
+    assert own
+    assert processes
+    assert bench.stderr.read().endswith("bench: interrupted\n")
+    assert bench.wait(30) == 3
+    assert set(OUTPUT_ROOT.iterdir()) == files
+    assert not any(process.is_running() for process in processes)
+    backing = subprocess.run(["losetup", "-l", "-n", "-O", "BACK-FILE"], check=True, capture_output=True, text=True)
+    assert not any(str(path) in backing.stdout for path in own)
+    before = load.ios()
+    time.sleep(0.1)
+    assert load.ios() > before
 
 
 @pytest.mark.bench
