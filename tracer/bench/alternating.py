@@ -4,8 +4,7 @@
                                        [--other BINARY]... [--arguments ARGUMENTS] [--directory DIR] [--output DIR]
 
 All tools are started before, and detached. In each round each of them is attached for a tenth of a second, between two
-such windows without any; its rate by the geometric mean of those two is one measurement. For the median it is its rate
-by that of one of them, in turn the one before and the one after. Then, with the kernel's
+such windows without any; its rate by the geometric mean of those two is one measurement. Then, with the kernel's
 statistics of BPF programs on, the same once more for the time of each program. Ours is built so that it attaches and
 detaches at a signal (make -C tracer alternating); BINARY is such a build of other sources. Needs root; fentry programs
 alternate, kprobes do not. Tables on stdout; with --output also alternating.json there.
@@ -25,11 +24,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tracer.bench import ratio
-from tracer.bench.counters import bpf_statistics
+from tracer.bench.counters import bpf_statistics, busy_cpu_ns
 from tracer.bench.load import WORKLOADS, Load, LoadError, ended_by_signals, running
 from tracer.bench.memory import held
 from tracer.bench.tools import TRACER, Attached, Tool, ToolError, control, floors, strata, variant
-from tracer.bench.windows import tool_attached
+from tracer.bench.windows import Window, tool_attached
 
 ALTERNATING = TRACER.with_name("strata-iotrace-alternating")
 ALL = "all"
@@ -49,25 +48,40 @@ class Plan:
 
 @dataclass
 class Result:
-    """Of one tool. `windows`: I/Os per second before it was attached, with it, and after. `run_ns`: of each program, by
-    run and window; of all together, by I/O.
+    """Of one tool. `windows`: before it was attached, with it, and after. `run_ns`: of each program, by run and window;
+    of all together, by I/O.
     """
 
     tool: str
-    windows: list[tuple[float, float, float]] = field(default_factory=list)
+    windows: list[tuple[Window, Window, Window]] = field(default_factory=list)
     run_ns: dict[str, list[float]] = field(default_factory=dict)
     lost: int | None = None
 
     def rates(self) -> ratio.Ratio:
-        return ratio.of_blocks([ratio.between(*windows) for windows in self.windows])
+        return ratio.of_blocks(self._blocks())
 
     def median_rates(self) -> ratio.Ratio:
-        return ratio.median_of_blocks([ratio.beside(*windows, number) for number, windows in enumerate(self.windows)])
+        """By the window before it alone: by both, one window in which the load is slow, wherever it falls, would move
+        more rounds up than down (1.011 on such a disk with nothing attached).
+        """
+        return ratio.median_of_blocks([(with_it.iops, before.iops) for before, with_it, _ in self.windows])
+
+    def cpu_us_per_io(self) -> tuple[float, float]:
+        """Of the whole machine: without the tool and with it, over all windows, which are of one length."""
+        without = [each for before, _, after in self.windows for each in (before, after)]
+        return _cpu_us_per_io(without), _cpu_us_per_io([with_it for _, with_it, _ in self.windows])
 
     def beside(self, other: Result) -> ratio.Ratio:
         """Its rate by the other's of the same round."""
-        mine, theirs = ([ratio.between(*windows) for windows in of.windows] for of in (self, other))
-        return ratio.of_blocks([(a / b, c / d) for (a, b), (c, d) in zip(mine, theirs, strict=True)])
+        both = zip(self._blocks(), other._blocks(), strict=True)
+        return ratio.of_blocks([(mine[0] / mine[1], theirs[0] / theirs[1]) for mine, theirs in both])
+
+    def _blocks(self) -> list[tuple[float, float]]:
+        return [ratio.between(*(window.iops for window in windows)) for windows in self.windows]
+
+
+def _cpu_us_per_io(windows: list[Window]) -> float:
+    return sum(each.cpu_ns_per_io * each.iops for each in windows) / sum(each.iops for each in windows) / 1000
 
 
 def alternating(tool: Tool, binary: Path = ALTERNATING) -> Tool:
@@ -79,11 +93,13 @@ def alternating(tool: Tool, binary: Path = ALTERNATING) -> Tool:
     return replace(tool, command=command)
 
 
-def _rate(load: Load, seconds: float) -> float:
-    begin_ns, begin = time.monotonic_ns(), load.ios()
+def _window(load: Load, seconds: float) -> Window:
+    begin_ns, begin, begin_cpu_ns = time.monotonic_ns(), load.ios(), busy_cpu_ns()
     time.sleep(seconds)
-    ios = load.ios() - begin
-    return ios / (time.monotonic_ns() - begin_ns) * 1e9
+    ios, cpu_ns = load.ios() - begin, busy_cpu_ns() - begin_cpu_ns
+    if not ios:
+        raise LoadError("the load stood still for a whole window; longer ones: --window")
+    return Window(ios / (time.monotonic_ns() - begin_ns) * 1e9, cpu_ns / ios)
 
 
 @contextmanager
@@ -103,14 +119,12 @@ def _in_turn(results: list[Result], at_work: list[Attached], number: int) -> lis
 
 
 def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, plan: Plan) -> None:
-    before = _rate(load, plan.window_s)
     for number in range(plan.rounds):
+        before = _window(load, plan.window_s)  # no round shares a window with another one
         for result, attached in _in_turn(results, at_work, number):
             with _attached(attached, plan.settle_s):
-                with_it = _rate(load, plan.window_s)
-            after = _rate(load, plan.window_s)
-            if not before or not with_it or not after:
-                raise LoadError("the load stood still for a whole window; longer ones: --window")
+                with_it = _window(load, plan.window_s)
+            after = _window(load, plan.window_s)
             result.windows.append((before, with_it, after))
             before = after
         print(".", end="", file=sys.stderr, flush=True)
@@ -154,15 +168,16 @@ def _shown(found: ratio.Ratio) -> str:
 
 
 def rate_table(results: list[Result]) -> str:
-    head = "| tool | rate with / without | median | by the first | BPF us an I/O | lost |"
-    lines = [head, "|---|---|---|---|---|---|"]
+    head = "| tool | rate with / without | median | by the first | CPU us an I/O without, with | BPF us an I/O | lost |"
+    lines = [head, "|---|---|---|---|---|---|---|"]
     for result in results:
         beside = _shown(result.beside(results[0])) if result is not results[0] else ""
         took = result.run_ns.get(ALL)
         bpf_us = f"{statistics.median(took) / 1000:.2f}" if took else ""
         lost = "" if result.lost is None else f"{result.lost:,}"
         rates = f"{_shown(result.rates())} | {_shown(result.median_rates())}"
-        lines.append(f"| {result.tool} | {rates} | {beside} | {bpf_us} | {lost} |")
+        cpu_us = ", ".join(f"{us:.2f}" for us in result.cpu_us_per_io())
+        lines.append(f"| {result.tool} | {rates} | {beside} | {cpu_us} | {bpf_us} | {lost} |")
     return "\n".join(lines)
 
 

@@ -33,15 +33,6 @@ def between(before: float, with_it: float, after: float) -> tuple[float, float]:
     return with_it, math.sqrt(before * after)
 
 
-def beside(before: float, with_it: float, after: float, number: int) -> tuple[float, float]:
-    """Block `number` of one window with and one of the two without, in turn.
-
-    For the median: with both of them, one window in which the load is slow, wherever it falls, moves more blocks up
-    than down (0.011 on a disk with such windows, and nothing attached).
-    """
-    return with_it, after if number % 2 else before
-
-
 def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     """Each block is (rate with, rate without), measured next to each other, so that drift cancels (A B B A).
 

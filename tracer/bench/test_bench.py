@@ -14,15 +14,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import pytest
 
 from tracer.bench import alternating, memory, ratio, report
+from tracer.bench.alternating import Result
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
 from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, control, floors, strata, variant
-from tracer.bench.windows import OUTPUT_ROOT, Plan, measure, tool_attached
+from tracer.bench.windows import OUTPUT_ROOT, Plan, Window, measure, tool_attached
 from tracer.tests.tracing import diskstats
 
 TINY = Plan(blocks=2, window_s=0.3, settle_s=0.05)
@@ -63,11 +65,16 @@ def test_one_block_has_no_interval() -> None:
     assert ratio.of_blocks([(90.0, 100.0)]) == ratio.Ratio(math.exp(math.log(0.9)), None, None, 1)
 
 
+def result(tool: str, iops: npt.ArrayLike, cpu_ns_per_io: npt.ArrayLike = 1000.0, lost: int | None = None) -> Result:
+    """Of rounds of three windows each: before, with and after."""
+    windows = [Window(float(rate), float(cpu)) for rate, cpu in np.broadcast(iops, cpu_ns_per_io)]
+    return Result(tool, list(zip(windows[0::3], windows[1::3], windows[2::3], strict=True)), lost=lost)
+
+
 def test_what_costs_nothing_costs_nothing_between_windows_that_differ() -> None:
-    """By the arithmetic mean of the windows beside it it would be 0.991 here, seven standard errors less than 1."""
-    windows = np.random.default_rng(3).lognormal(math.log(1000), 0.2, 80_001)
-    blocks = [ratio.between(*windows[i : i + 3]) for i in range(0, len(windows) - 2, 2)]
-    found = ratio.of_blocks(blocks)
+    """By the arithmetic mean of the windows beside it it is 0.990 here, eight standard errors less than 1."""
+    windows = np.random.default_rng(3).lognormal(math.log(1000), 0.2, 120_000)
+    found = result("nothing", windows).rates()
     assert found.low is not None
     assert found.high is not None
     assert found.low < 1 < found.high
@@ -75,35 +82,33 @@ def test_what_costs_nothing_costs_nothing_between_windows_that_differ() -> None:
 
 
 def test_windows_in_which_the_load_is_slow_do_not_move_the_median() -> None:
-    """One in six. By the mean of both windows beside it the median would be 1.01."""
+    """One in six. By the mean of both windows beside it the median is 1.01."""
     generator = np.random.default_rng(5)
-    windows = generator.lognormal(math.log(1000), 0.05, 40_001) * np.where(generator.random(40_001) < 1 / 6, 0.6, 1)
-    rounds = [windows[i : i + 3] for i in range(0, len(windows) - 2, 2)]
-    found = ratio.median_of_blocks([ratio.beside(*each, number) for number, each in enumerate(rounds)])
+    windows = generator.lognormal(math.log(1000), 0.05, 60_000) * np.where(generator.random(60_000) < 1 / 6, 0.6, 1)
+    found = result("nothing", windows).median_rates()
+    by_both = ratio.median_of_blocks([ratio.between(*each) for each in windows.reshape(-1, 3)])
     assert found.low is not None
     assert found.high is not None
     assert found.low < 1 < found.high
     assert found.high - found.low < 0.006
-    both = ratio.median_of_blocks([ratio.between(*each) for each in rounds])
-    assert both.low is not None
-    assert both.low > 1
+    assert by_both.low is not None
+    assert by_both.low > 1
 
 
 def test_tools_are_compared_round_by_round() -> None:
     """The load gets slower and slower; beside the windows next to it, each tool takes the same all the time."""
-    results = [alternating.Result("first"), alternating.Result("second", lost=7)]
-    for pace in (1000.0, 500.0, 100.0):
-        for result, left in zip(results, (0.8, 0.4), strict=True):
-            result.windows.append((pace, pace * left, pace))
-    assert alternating.rate_table(results).splitlines()[2:] == [
-        "| first | 0.800 (0.800 to 0.800) | 0.800 |  |  |  |",
-        "| second | 0.400 (0.400 to 0.400) | 0.400 | 0.500 (0.500 to 0.500) |  | 7 |",
+    pace = np.array([[1000.0], [500.0], [100.0]])
+    first = result("first", (pace * [1, 0.8, 1]).ravel(), [1000, 1250, 1000] * 3)
+    second = result("second", (pace * [1, 0.4, 1]).ravel(), [3000, 4000, 2000] * 3, lost=7)
+    assert alternating.rate_table([first, second]).splitlines()[2:] == [
+        "| first | 0.800 (0.800 to 0.800) | 0.800 |  | 1.00, 1.25 |  |  |",
+        "| second | 0.400 (0.400 to 0.400) | 0.400 | 0.500 (0.500 to 0.500) | 2.50, 4.00 |  | 7 |",
     ]
 
 
 def test_programs_are_compared_run_by_run() -> None:
-    first = alternating.Result("first", run_ns={"a": [100.0, 120.0, 60.0], "only_first": [7.0, 7.0, 7.0]})
-    second = alternating.Result("second", run_ns={"a": [50.0, 60.0, 30.0], "only_second": [8.0, 8.0, 9.0]})
+    first = Result("first", run_ns={"a": [100.0, 120.0, 60.0], "only_first": [7.0, 7.0, 7.0]})
+    second = Result("second", run_ns={"a": [50.0, 60.0, 30.0], "only_second": [8.0, 8.0, 9.0]})
     assert alternating.program_table([first, second]).splitlines()[2:] == [
         "| a | 100 | 50; 0.500 (0.500 to 0.500) |",
         "| only_first | 7 |  |",
@@ -284,7 +289,7 @@ def test_alternating_tools_are_measured_and_leave_nothing(load: Load) -> None:
     both = [alternating.alternating(strata()), floors()[0]]
     ours, empty = alternating.measure(both, load, plan)
     assert len(ours.windows) == len(empty.windows) == 3
-    assert all(rate > 0 for windows in (*ours.windows, *empty.windows) for rate in windows)
+    assert all(window.iops > 0 for windows in (*ours.windows, *empty.windows) for window in windows)
     assert {"block_bio_queue", "block_rq_issue", "block_rq_complete", alternating.ALL} <= ours.run_ns.keys()
     assert len(ours.run_ns[alternating.ALL]) == 2
     assert min(ours.run_ns[alternating.ALL]) > max(empty.run_ns[alternating.ALL])
