@@ -24,11 +24,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tracer.bench import ratio
-from tracer.bench.counters import bpf_statistics, busy_cpu_ns
+from tracer.bench.counters import bpf_statistics
 from tracer.bench.load import WORKLOADS, Load, LoadError, ended_by_signals, running
 from tracer.bench.memory import held
 from tracer.bench.tools import TRACER, Attached, Tool, ToolError, control, floors, strata, variant
-from tracer.bench.windows import Window, tool_attached
+from tracer.bench.windows import Window, tool_attached, window
 
 ALTERNATING = TRACER.with_name("strata-iotrace-alternating")
 ALL = "all"
@@ -93,15 +93,6 @@ def alternating(tool: Tool, binary: Path = ALTERNATING) -> Tool:
     return replace(tool, command=command)
 
 
-def _window(load: Load, seconds: float) -> Window:
-    begin_ns, begin, begin_cpu_ns = time.monotonic_ns(), load.ios(), busy_cpu_ns()
-    time.sleep(seconds)
-    ios, cpu_ns = load.ios() - begin, busy_cpu_ns() - begin_cpu_ns
-    if not ios:
-        raise LoadError("the load stood still for a whole window; longer ones: --window")
-    return Window(ios / (time.monotonic_ns() - begin_ns) * 1e9, cpu_ns / ios)
-
-
 @contextmanager
 def _attached(attached: Attached, settle_s: float) -> Iterator[None]:
     """Detached until now, and afterwards again."""
@@ -120,11 +111,11 @@ def _in_turn(results: list[Result], at_work: list[Attached], number: int) -> lis
 
 def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, plan: Plan) -> None:
     for number in range(plan.rounds):
-        before = _window(load, plan.window_s)  # no round shares a window with another one
+        before = window(load, plan.window_s)  # no round shares a window with another one
         for result, attached in _in_turn(results, at_work, number):
             with _attached(attached, plan.settle_s):
-                with_it = _window(load, plan.window_s)
-            after = _window(load, plan.window_s)
+                with_it = window(load, plan.window_s)
+            after = window(load, plan.window_s)
             result.windows.append((before, with_it, after))
             before = after
         print(".", end="", file=sys.stderr, flush=True)

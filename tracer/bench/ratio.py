@@ -50,7 +50,7 @@ def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
 def median_of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     """The blocks' median ratio and its 95 % interval, between two of the blocks, which no distribution is assumed for.
 
-    Of a shared disk, whose neighbours change its pace for some blocks, this says more than a mean.
+    Where the load's pace jumps in some windows, this says more than a mean.
     """
     ratios = sorted(with_it / without for with_it, without in blocks)
     count = len(ratios)

@@ -64,18 +64,21 @@ class ToolResult:
         return asdict(self)
 
 
-def _window(load: Load, plan: Plan) -> Window:
-    time.sleep(plan.settle_s)
+def window(load: Load, seconds: float) -> Window:
     begin_ns, begin_ios, begin_cpu_ns = time.monotonic_ns(), load.ios(), busy_cpu_ns()
-    time.sleep(plan.window_s)
+    time.sleep(seconds)
     deadline = time.monotonic() + STANDSTILL_S
     while load.ios() == begin_ios:  # a machine with far more work than CPUs: the window lasts until something came
         if time.monotonic() > deadline:
             raise LoadError(f"the load moved nothing for {STANDSTILL_S} s")
         time.sleep(0.01)
     ios, cpu_ns = load.ios() - begin_ios, busy_cpu_ns() - begin_cpu_ns
-    seconds = (time.monotonic_ns() - begin_ns) / 1e9
-    return Window(ios / seconds, cpu_ns / ios)
+    return Window(ios / (time.monotonic_ns() - begin_ns) * 1e9, cpu_ns / ios)
+
+
+def _settled_window(load: Load, plan: Plan) -> Window:
+    time.sleep(plan.settle_s)
+    return window(load, plan.window_s)
 
 
 @contextmanager
@@ -113,13 +116,13 @@ def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
 
 def _block(tool: Tool, load: Load, plan: Plan, result: ToolResult) -> Attached:
     """Adds one window without, two with, one without."""
-    before = _window(load, plan)
+    before = _settled_window(load, plan)
     with tool_attached(tool, load) as attached:
-        with_it = [_window(load, plan), _window(load, plan)]
+        with_it = [_settled_window(load, plan), _settled_window(load, plan)]
         result.resident_bytes = max(result.resident_bytes or 0, resident_bytes(attached.pid))
         result.kernel_bytes = attached.objects.kernel_bytes() or None
         result.start_s = attached.start_s
-    after = _window(load, plan)
+    after = _settled_window(load, plan)
     result.without += [before, after]
     result.with_it += with_it
     return attached
