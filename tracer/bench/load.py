@@ -187,7 +187,9 @@ def _connection(workload: Workload) -> list[str]:
 def _fio(jobs: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     command = ["fio", "--output=/dev/null", "--thread", "--time_based", f"--runtime={LONGEST_S}", *jobs]
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, process_group=0
+        )
         try:
             yield process
             if process.poll() is not None:

@@ -300,22 +300,26 @@ def test_alternating_tools_are_measured_and_leave_nothing(load: Load) -> None:
 @pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
-def test_a_bench_that_is_ended_leaves_nothing_and_others_alone(load: Load) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_bench_that_is_ended_leaves_nothing_and_others_alone(load: Load, number: signal.Signals) -> None:
+    """Its process group is, as by Ctrl-C; tools and load must not be in it, but end in their order."""
     if not alternating.ALTERNATING.exists():
         pytest.skip("make -C tracer alternating")
     files = set(OUTPUT_ROOT.iterdir())
     command = [sys.executable, "-m", "tracer.bench.alternating", "--rounds", "10000"]
-    bench = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    bench = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0)
     assert bench.stderr is not None
     try:
         first = bench.stderr.read(1)
         own = set(OUTPUT_ROOT.iterdir()) - files
         processes = psutil.Process(bench.pid).children(recursive=True)
+        groups = {os.getpgid(process.pid) for process in processes}
     finally:
-        bench.terminate()
+        os.killpg(bench.pid, number)
     assert first == "."  # a round is over
     assert own
     assert processes
+    assert bench.pid not in groups
     assert bench.stderr.read().endswith("bench: interrupted\n")
     assert bench.wait(30) == 3
     assert set(OUTPUT_ROOT.iterdir()) == files

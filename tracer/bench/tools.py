@@ -196,6 +196,7 @@ class Attached:
                 stderr=errors,
                 env=environment,
                 pass_fds=[write_end],
+                process_group=0,  # Ctrl-C is for the bench, which detaches it
             )
         os.close(write_end)
         os.set_blocking(read_end, False)
