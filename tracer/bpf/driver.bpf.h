@@ -121,9 +121,11 @@ int BPF_PROG(irq_handler_entry, int irq)
 
 /*
  * At completion. An interrupt of this disk, on this CPU, since the request was issued, is the one that
- * brought the completion; when it was dealt with on another CPU, or polled for, there is none.
+ * brought the completion; when it was dealt with on another CPU, or polled for, there is none. `slot` is the copy of
+ * `event` in the log, and only written: no CPU has its cache lines, and reading what was just written there waits for
+ * them (120 of 250 ns of block_rq_complete at depth 1).
  */
-static __always_inline void mark_irq(struct iotrace_event *event, __u32 device)
+static __always_inline void mark_irq(struct iotrace_event *slot, const struct iotrace_event *event, __u32 device)
 {
 	struct iotrace_interrupt *last;
 	__u32 zero = 0;
@@ -133,8 +135,8 @@ static __always_inline void mark_irq(struct iotrace_event *event, __u32 device)
 	last = bpf_map_lookup_elem(&interrupts, &zero);
 	if (!last || last->device != device || !event->issue_ns || last->entry_ns <= event->issue_ns)
 		return;
-	event->seen_ns = last->entry_ns;
-	event->tracing = IOTRACE_IRQ;
+	slot->seen_ns = last->entry_ns;
+	slot->tracing = IOTRACE_IRQ;
 }
 
 #endif

@@ -317,7 +317,7 @@ static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, 
 		event->flags = flight->event.flags | request_flags(rq, flight);
 		event->mode = mode_of(rq);
 		event->status = status;
-		mark_irq(event, device);
+		mark_irq(event, &flight->event, device);
 	}
 	if (!event || !log_end(ctx, event, lap))
 		count(&of_device->dropped);
