@@ -198,6 +198,7 @@ struct css_set {
 };
 
 struct task_struct {
+	void *stack;
 	unsigned int flags;
 	int pid;
 	int tgid;
@@ -223,11 +224,13 @@ struct pt_regs {
 /* The number of the system call that the task is in; -1 in a page fault or an interrupt of user mode. */
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NUMBER(regs) ((long)(regs)->orig_ax)
+#define PEEK_SYSCALL_NUMBER(regs) ((long)PEEK(pt_regs, regs, orig_ax))
 #define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->di)
 #define FUNCTION_ARGUMENT_1(regs) ((regs)->di)
 #define FUNCTION_ARGUMENT_2(regs) ((regs)->si)
 #elif defined(__TARGET_ARCH_arm64)
 #define SYSCALL_NUMBER(regs) ((long)(regs)->syscallno)
+#define PEEK_SYSCALL_NUMBER(regs) ((long)PEEK(pt_regs, regs, syscallno))
 #define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->orig_x0)
 #define FUNCTION_ARGUMENT_1(regs) ((regs)->regs[0])
 #define FUNCTION_ARGUMENT_2(regs) ((regs)->regs[1])

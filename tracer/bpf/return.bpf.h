@@ -19,6 +19,7 @@ const volatile bool measures_vfs;
 struct call {
 	__u64 enter_ns;
 	__u64 number;
+	__u32 tid;
 	__u32 kind; /* enum iotrace_call */
 	__u32 bios; /* queued within the call */
 	__u16 wait; /* the task's place among the waits, from its first one on; 0 = none yet */

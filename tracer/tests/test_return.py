@@ -177,6 +177,37 @@ def test_threads_are_told_apart(disk: str, tmp_path: Path) -> None:
             assert call.begin_ns <= begin <= end <= call.end_ns
 
 
+PLACES = "#define CALL_BUCKET_BITS 13"
+
+
+def test_more_tasks_than_places(disk: str, tmp_path: Path) -> None:
+    """A build with room for four tasks, and twelve: what one of them lost is empty, never another one's."""
+    crowded = altered(tmp_path, "syscall.bpf.h", PLACES, "#define CALL_BUCKET_BITS 0")
+    calls: dict[int, list[Timed]] = {}
+
+    def read(place: int) -> None:
+        mine = calls[threading.get_native_id()] = []
+        file = os.open(f"/dev/{disk}", os.O_RDONLY | os.O_DIRECT)
+        with mmap.mmap(-1, 4096) as page:
+            for block in range(200):
+                mine.append(timed(lambda: os.preadv(file, [page], (24 * block + 2 * place) << 12)))  # noqa: B023
+        os.close(file)
+
+    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", "--pid", str(os.getpid()), binary=crowded) as trace:
+        threads = [threading.Thread(target=read, args=(place,)) for place in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert trace.stop() == 0
+    known = [record for record in trace.records() if record.vfs_ns != EMPTY]
+    assert len(known) > 200
+    for record in known:
+        end_ns = record.start_ns + total_ns(record)
+        assert any(call.begin_ns <= record.start_ns <= end_ns <= call.end_ns for call in calls[record.tid])
+    assert_consistent(trace)
+
+
 def test_what_is_not_waited_for_has_no_return(mounted: Path, disk: str, tmp_path: Path) -> None:
     """Read ahead, buffered writes, libaio and the journal: a value only where the call waited for all it asked for."""
     with tracing(tmp_path / "io.bin", "--device", disk, "--vfs") as trace:
