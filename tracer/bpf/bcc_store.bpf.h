@@ -165,7 +165,7 @@ static __always_inline bool filters_tasks(void)
 #define wait_note(flight, now, recorded)
 
 /* The number of the call that the task is in, read where the entry to the kernel has left it. */
-static __always_inline u64 number_of_call(struct task_struct *current)
+static __always_inline u64 number_of_call(struct task_struct *current, u64 *cell)
 {
 	unsigned long top = (unsigned long)FIELD(current, stack) + THREAD_SIZE;
 #if defined(__x86_64__)

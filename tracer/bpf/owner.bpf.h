@@ -92,7 +92,7 @@ static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 e
 static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, __u64 end,
 					  __u32 size_bytes)
 {
-	__u64 number = number_of_call(current);
+	__u64 number = number_of_call(current, &flight->generation);
 	__u8 kind = kind_of_call(number);
 	struct call *call;
 
