@@ -97,6 +97,8 @@ def _headers_for_bcc() -> dict[str, str]:
 
 #: Without these no tracer can tell when a request was queued, issued and done.
 REQUEST_TRACEPOINTS = ("block_bio_queue", "block_rq_issue", "block_rq_complete")
+#: Without these no interrupt is seen, and no completion that interrupts another one (since 6.5).
+BESIDE_REQUESTS = ("irq_handler_entry", "block_io_done")
 
 
 def _floor(name: str, script: str, *arguments: str) -> Tool:
@@ -131,6 +133,7 @@ def floors() -> list[Tool]:
     """Below which no tracer that is attached to these tracepoints comes: programs that do nothing, or the least."""
     return [
         _floor("empty programs", "empty.py", *REQUEST_TRACEPOINTS),
+        _floor("empty programs, interrupts too", "empty.py", *REQUEST_TRACEPOINTS, *BESIDE_REQUESTS),
         _floor("empty programs, system calls too", "empty.py", *REQUEST_TRACEPOINTS, "sys_enter"),
         _floor("the least with a record", "least.py"),
         _floor("the least with a record, system calls too", "least.py", "sys_enter"),

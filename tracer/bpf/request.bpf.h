@@ -337,6 +337,9 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 		flight->event.flags |= FLIGHT_FLUSHED;
 	}
 	why = exclusion(rq, flight, now, status);
+	/* Not behind the record: locked instructions would wait until the log's cache lines are there. */
+	if (measures_vfs)
+		wait_note(flight, now, why == IOTRACE_EX_COUNT);
 	if (why == IOTRACE_EX_COUNT) {
 		emit(ctx, of_device, rq, flight, device, now, status);
 		if (!counted)
@@ -344,8 +347,6 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 	} else if (counted) {
 		count(&of_device->excluded[why & 7]);
 	}
-	if (measures_vfs)
-		wait_note(flight, now, why == IOTRACE_EX_COUNT);
 }
 
 /*
