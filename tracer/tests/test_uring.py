@@ -221,6 +221,33 @@ def test_buffered_reads(disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tm
     assert calls(trace, "read") == (ROUNDS, BATCH * ROUNDS)
 
 
+def test_a_linked_request_begins_when_it_is_taken(
+    disk: str, raw: int, ring: Ring, buffer: mmap.mmap, tmp_path: Path
+) -> None:
+    """All of a chain are taken before the first is complete; done by workers, so each is known."""
+    page = uring.address_of(buffer)
+    chains = []
+    with mine(disk, tmp_path) as trace:
+        for n in range(ROUNDS):
+            places = [(4 * n + i) * STRIDE for i in range(4)]
+            flags = [LINK | ASYNC] * 3 + [ASYNC]
+            chain = zip(places, flags, strict=True)
+            chains.append(ring.run([Request(uring.READ, raw, p, page, 4096, f) for p, f in chain]))
+        assert trace.stop() == 0
+    rows = rows_of(trace)
+    seen = [one for in_chain in chains for one in in_chain]
+    assert_each_in_its_own(seen, rows, {one.request.offset: one.request.offset // 512 for one in seen})
+    by_sector = {row["sector"]: row for row in rows}
+    for in_chain in chains:
+        of_chain = [by_sector[one.request.offset // 512] for one in in_chain]
+        starts = [row["start_ns"] for row in of_chain]
+        queued = [row["start_ns"] + row["vfs_ns"] for row in of_chain]
+        done = [row["start_ns"] + row["total_ns"] for row in of_chain]
+        assert starts == sorted(set(starts)) and starts[-1] <= min(queued)
+        assert all(before <= then for before, then in zip(done, queued[1:], strict=False))
+    assert_consistent(trace)
+
+
 def test_linked_requests_wait_for_each_other(
     disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tmp_path: Path
 ) -> None:
