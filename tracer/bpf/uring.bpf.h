@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Requests of io_uring, each a call of its own: it enters when the kernel takes it from the ring, and (--vfs) returns when
- * its completion entry is posted.
+ * Requests of io_uring, each a call of its own: it enters when the kernel takes it from the ring, and (--vfs) returns
+ * when its completion entry is posted.
  *
  *   io_uring_submit_req .. the request is known from now on; io_uring_submit_sqe before 6.3
  *   block_bio_queue ...... for which request the bio is, where that is certain
@@ -139,7 +139,8 @@ static __always_inline __u64 request_of_direct(struct bio *bio, const struct end
 }
 
 /* The waits of requests are behind those of tasks, which keep theirs. */
-static __always_inline void uring_wait_for(struct uring_request *request, struct iotrace_flight *flight, __u32 size_bytes)
+static __always_inline void uring_wait_for(struct uring_request *request, struct iotrace_flight *flight,
+					   __u32 size_bytes)
 {
 	if (request->call.bios == 1) {
 		request->task = flight->event.task;

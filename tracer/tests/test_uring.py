@@ -294,7 +294,7 @@ def test_linked_requests_wait_for_each_other(
     seen = [one for chain in chains for one in chain]
     rows = [row for row in rows_of(trace) if row["path"] == str(file)]
     known = sorted((row for row in rows if row["vfs_ns"] is not None), key=lambda row: row["start_ns"])
-    assert len(rows) == len(seen) > len(known) >= ROUNDS
+    assert len(rows) == len(seen) >= len(known) >= ROUNDS  # how many, chance decides
     for row in known:
         assert any(one.begin_ns <= row["start_ns"] and row["start_ns"] + row["total_ns"] <= one.end_ns for one in seen)
     with_io, cached = calls(trace, "read")
