@@ -75,6 +75,7 @@ struct files_struct {
 struct kiocb {
 	struct file *ki_filp;
 	void *ki_waitq;
+	void *dio_complete; /* since 6.6, in the same place: both are cleared for each request */
 };
 
 struct iomap_dio {
@@ -124,6 +125,7 @@ struct io_wq_work {
 struct io_kiocb {
 	struct file *file;
 	__u8 opcode;
+	__u32 flags;
 	struct io_wq_work work;
 };
 

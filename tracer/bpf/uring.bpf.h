@@ -19,6 +19,7 @@
 
 /* Set before loading: these programs are there. */
 const volatile bool traces_uring;
+const volatile __u32 async_data_bit; /* of io_kiocb.flags */
 
 struct uring_request {
 	struct call call;
@@ -208,6 +209,15 @@ int io_uring_req_failed(__u64 *ctx)
 	return 0;
 }
 
+/* A read for a page. Before 6.6 the first mark may be an earlier request's; the second one comes with every wait. */
+static __always_inline bool has_waited(__u64 address)
+{
+	if (!PEEK(kiocb, address, ki_waitq))
+		return false;
+	return bpf_core_field_exists(struct kiocb, dio_complete) ||
+	       PEEK(io_kiocb, address, flags) & 1U << (async_data_bit & 31);
+}
+
 /* No bio is known; there was none only if none can have been queued where it was not recognised. */
 static __always_inline bool is_cached(const struct uring_request *request, __u64 address, struct file *file)
 {
@@ -220,8 +230,8 @@ static __always_inline bool is_cached(const struct uring_request *request, __u64
 		return true; /* always in a worker */
 	if (request->linked || PEEK(file, file, f_flags) & O_DIRECT)
 		return false; /* may have been issued as task work of another system call */
-	/* It has waited for a page, and was tried again then, perhaps likewise. (Before 6.6 perhaps an earlier request.) */
-	return request->call.kind != IOTRACE_CALL_READ || !PEEK(kiocb, address, ki_waitq);
+	/* One that has waited was tried again then, perhaps likewise. */
+	return request->call.kind != IOTRACE_CALL_READ || !has_waited(address);
 }
 
 static __always_inline bool is_counted_call(const struct uring_request *request, __u64 address)

@@ -140,6 +140,7 @@ static void configure_uring(struct iotrace_bpf *skeleton, const struct options *
 	bool now = kernel_has_tracepoint("io_uring_submit_req", NULL), wanted = !options->no_vfs && (now || earlier);
 
 	skeleton->rodata->traces_uring = wanted;
+	skeleton->rodata->async_data_bit = kernel_enumerator("REQ_F_ASYNC_DATA_BIT", 0);
 	bpf_program__set_autoload(skeleton->progs.io_uring_submit_req, wanted && now);
 	bpf_program__set_autoload(skeleton->progs.io_uring_submit_sqe, wanted && !now);
 	bpf_program__set_autoload(skeleton->progs.io_uring_link, wanted && options->vfs);
