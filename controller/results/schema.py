@@ -256,7 +256,7 @@ IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     "sync": ("", "the submitter waits for it"),
     "size_bytes": ("bytes", "size of the request"),
     "total_ns": ("ns", "sum of the layers that are there, exactly"),
-    "vfs_ns": ("ns", "from the system call's start to the block layer; empty for I/O without a system call"),
+    "vfs_ns": ("ns", "from the start of the call (io_uring: the request) to the block layer; empty without one"),
     "block_ns": ("ns", "in the block layer"),
     "driver_ns": ("ns", "in the device driver"),
     "device_ns": ("ns", "in the device"),

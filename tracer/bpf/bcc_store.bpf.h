@@ -162,6 +162,7 @@ static __always_inline bool filters_tasks(void)
 
 #define measures_vfs false
 #define wait_for(call, flight, size_bytes)
+#define uring_own(flight, current, bio, of)
 #define wait_note(flight, now, recorded)
 
 /* The number of the call that the task is in, read where the entry to the kernel has left it. */

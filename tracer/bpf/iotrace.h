@@ -227,7 +227,9 @@ struct iotrace_vfs_table {
 	__u64 returns_dropped;
 };
 
-#define IOTRACE_WAITS 8192 /* tasks that may wait for requests at a time */
+#define IOTRACE_WAITS 8192 /* tasks that may wait for requests at a time, and as many requests of io_uring */
+#define IOTRACE_URING_REQUESTS 16384
+#define IOTRACE_URING_PROCESSES 1024
 
 /* ---- what is not I/O, with --context ---- */
 
@@ -311,7 +313,7 @@ enum iotrace_call { /* what a system call means to the tracer */
 	IOTRACE_CALL_WRITE,
 	IOTRACE_CALL_SYNC,
 	IOTRACE_CALL_SUBMIT,   /* submits many requests at once: origin is known, no VFS time */
-	IOTRACE_CALL_IO_URING, /* the same, origin io_uring */
+	IOTRACE_CALL_IO_URING, /* likewise, origin io_uring; each request is a call of its own */
 };
 
 static inline int call_is_timed(__u32 kind)

@@ -60,6 +60,7 @@ struct folio;
 
 struct file {
 	struct inode *f_inode;
+	unsigned int f_flags;
 };
 
 struct fdtable {
@@ -73,6 +74,8 @@ struct files_struct {
 
 struct kiocb {
 	struct file *ki_filp;
+	void *ki_waitq;
+	void *dio_complete; /* since 6.6, in the same place: both are cleared for each request */
 };
 
 struct iomap_dio {
@@ -104,6 +107,30 @@ struct bio {
 	void *bi_end_io;
 	void *bi_private;
 	struct bio_vec *bi_io_vec;
+};
+
+struct blkdev_dio {
+	struct kiocb *iocb;
+	struct bio bio;
+};
+
+struct io_wq_work_node {
+	struct io_wq_work_node *next;
+};
+
+struct io_wq_work {
+	struct io_wq_work_node list;
+};
+
+struct io_kiocb {
+	struct file *file;
+	__u8 opcode;
+	__u32 flags;
+	struct io_wq_work work;
+};
+
+struct io_worker {
+	struct io_wq_work *cur_work;
 };
 
 /* Of the device mapper and md, which are modules. */
@@ -205,6 +232,7 @@ struct task_struct {
 	char comm[16];
 	struct css_set *cgroups;
 	struct files_struct *files;
+	void *worker_private;
 };
 
 struct pt_regs {

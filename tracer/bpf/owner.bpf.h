@@ -4,8 +4,10 @@
 #define OWNER_BPF_H
 
 #include "dirtier.bpf.h"
+#include "end.bpf.h"
 #include "file.bpf.h"
 #include "syscall.bpf.h"
+#include "uring.bpf.h"
 
 /*
  * The file's inode when the page belongs to a page cache; NULL for anonymous memory, and for the kernel's own (XFS
@@ -25,32 +27,6 @@ static __always_inline struct inode *inode_of_page(struct bio_vec *first, __u64 
 		return NULL;
 	inode = PEEK(address_space, mapping, host);
 	return inode && as_number(cell, PEEK(inode, inode, i_mapping)) == mapping ? inode : NULL;
-}
-
-/* What is called when the bio is done tells what it is for. */
-struct end {
-	__u64 function;
-	void *private;
-	struct bio_vec *pages; /* dm-crypt writes pages of its own */
-};
-
-#define MAX_CLONES 8 /* one of another: an encrypted volume on a volume on a mirror is five */
-
-static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
-{
-	struct end end = {(__u64)FIELD(bio, bi_end_io), FIELD(bio, bi_private), FIELD(bio, bi_io_vec)};
-	__u64 original = original_of(cell, bio, end.function, (__u64)end.private);
-
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < MAX_CLONES && original; i++) {
-		/* A part's pages are its own; what it is chained to may have none yet (XFS on 6.1 writes back so). */
-		if (!IS_PART(end.function))
-			end.pages = PEEK(bio, original, bi_io_vec);
-		end.function = (__u64)PEEK(bio, original, bi_end_io);
-		end.private = PEEK(bio, original, bi_private);
-		original = original_of(cell, (void *)original, end.function, (__u64)end.private);
-	}
-	return end;
 }
 
 static __always_inline struct inode *inode_of_direct(void *iomap_dio)
@@ -89,27 +65,32 @@ static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 e
 	return file_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
 }
 
-static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, __u64 end,
-					  __u32 size_bytes)
+static __always_inline void own_by_thread(struct iotrace_flight *flight, struct task_struct *current, struct bio *bio,
+					  const struct end *of)
 {
 	__u64 number = number_of_call(current, &flight->generation);
 	__u8 kind = kind_of_call(number);
 	struct call *call;
 
-	if (ENDS_IN(end, xlog_bio_end_io)) {
+	if (ENDS_IN(of->function, xlog_bio_end_io)) {
 		flight->event.origin = IOTRACE_JOURNAL;
 		return;
 	}
 	if (!kind)
 		return;
-	flight->event.origin = kind == IOTRACE_CALL_IO_URING ? IOTRACE_IO_URING : IOTRACE_SYSCALL;
+	if (kind == IOTRACE_CALL_IO_URING) {
+		flight->event.origin = IOTRACE_IO_URING;
+		uring_own(flight, current, bio, of);
+		return;
+	}
+	flight->event.origin = IOTRACE_SYSCALL;
 	call = call_is_timed(kind) ? current_call(current, number) : NULL;
 	if (!call)
 		return;
 	call->bios++;
 	flight->event.enter_ns = call->enter_ns;
 	if (measures_vfs)
-		wait_for(call, flight, size_bytes);
+		wait_for(call, flight, FIELD(bio, bi_iter.bi_size));
 }
 
 static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight, struct bio *bio)
@@ -126,6 +107,7 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 		flight->event.flags |= FLIGHT_SELECTED;
 	if (FIELD(current, flags) & PF_IO_WORKER) {
 		flight->event.origin = IOTRACE_IO_URING;
+		uring_own(flight, current, bio, &of);
 	} else if (FIELD(current, flags) & PF_KTHREAD) {
 		bool buffered = inode && !ENDS_IN(end, iomap_dio_bio_end_io);
 
@@ -133,7 +115,7 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 		if (flight->event.origin == IOTRACE_WRITEBACK && flight->event.file)
 			flight_blame(flight, inode);
 	} else {
-		own_by_thread(flight, current, end, FIELD(bio, bi_iter.bi_size));
+		own_by_thread(flight, current, bio, &of);
 	}
 	flight->generation = 0;
 	if (opf & REQ_FLAG(__REQ_PREFLUSH))

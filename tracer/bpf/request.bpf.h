@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The programs of both backends; what differs is in device, dirtier, file, filter, log, peek, store, syscall (CO-RE)
- * and in bcc_peek, bcc_store. Follows every request from the system call to its completion and hands one event to
+ * The programs of both backends; what differs is in device, dirtier, file, filter, log, peek, store, syscall, uring
+ * (CO-RE) and in bcc_peek, bcc_store. Follows every request from the system call to its completion and hands one event to
  * user space.
  *
  *   sys_enter ............ remember when the task entered a read, write or sync call (syscall.bpf.h)
  *   sys_exit ............. with --vfs: how long it took, and an event when it had requests (return.bpf.h)
+ *   io_uring_submit_req .. remember when the kernel took a request from a ring (uring.bpf.h)
  *   writeback_dirty_folio  remember who dirtied a page of the file
  *   block_bio_queue ...... a bio enters the block layer: who, when, which file     -> flight of the bio
  *   block_split .......... the split-off part inherits its parent's flight

@@ -47,7 +47,7 @@ struct wait {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set before loading: IOTRACE_WAITS when it is used */
+	__uint(max_entries, 1); /* set before loading: 2 * IOTRACE_WAITS when it is used */
 	__type(key, __u32);
 	__type(value, struct wait);
 } waits SEC(".maps");
@@ -112,9 +112,9 @@ static __always_inline void wait_note(const struct iotrace_flight *flight, __u64
 
 /* Made only when there are records that it completes. */
 static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *table, const struct call *call,
-					struct task_struct *current, __u64 now)
+					const struct iotrace_task *task, __u64 now)
 {
-	struct wait *wait = wait_of(call->wait, call->enter_ns, current->pid);
+	struct wait *wait = wait_of(call->wait, call->enter_ns, task->tid);
 	struct iotrace_return event = {
 		.enter_ns = call->enter_ns,
 		.exit_ns = now,
@@ -130,7 +130,7 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 	event.done_ns = wait->complete >= wait->asked && wait->last_ns <= now ? wait->last_ns : 0;
 	event.bytes = wait->bytes;
 	event.requests = wait->requests;
-	task_fill(&event.task, current);
+	event.task = *task;
 	table->returns++;
 	slot = log_begin((const struct iotrace_event *)&event, &lap);
 	if (!slot) {

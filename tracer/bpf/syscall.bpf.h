@@ -178,6 +178,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 	__u64 number = SYSCALL_NUMBER(regs);
 	struct iotrace_vfs_table *table;
 	struct task_struct *current;
+	struct iotrace_task task;
 	struct call *call;
 	__u32 zero = 0;
 	__u64 now;
@@ -194,8 +195,10 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 		return 0;
 	if (call->on_file)
 		count_call(table, call, now - call->enter_ns);
-	if (call->bios)
-		emit_return(ctx, table, call, current, now);
+	if (call->bios) {
+		task_fill(&task, current);
+		emit_return(ctx, table, call, &task, now);
+	}
 	call->on_file = false;
 	call->bios = 0;
 	return 0;

@@ -30,3 +30,6 @@ MISSED_BY_KPROBES = 0.2
 # Workloads of one system call a request, whose VFS layer must be there too, and the way back with --vfs.
 TIMED_BY_SYSCALL = ("synchronous",)
 WITH_RETURNS = ("6.1", "6.12")
+# Those whose requests of io_uring are the calls; there `vfs_ns` must be there.
+TIMED_BY_RING = ("io_uring",)
+WITH_RINGS = ("6.1", "6.12")

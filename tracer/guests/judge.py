@@ -128,6 +128,10 @@ def _layers(variant: str, workload: str, disk: str, rows: pa.Table) -> Iterator[
             missing = of_mode[name].null_count
             if missing > (allowed if name in expectations.UNLESS_IT_WAITS_FOR_A_FLUSH else 0):
                 yield f"{missing} of {len(of_mode)} rows of mode {mode} without {name}"
+    if variant in expectations.WITH_RINGS and workload in expectations.TIMED_BY_RING:
+        own = moving.filter(pc.equal(moving["origin"], "io_uring"))
+        if own["vfs_ns"].null_count:
+            yield f"{own['vfs_ns'].null_count} of {len(own)} rows of io_uring without vfs_ns"
     if workload in expectations.TIMED_BY_SYSCALL:
         own = moving.filter(pc.equal(moving["comm"], "fio"))
         if own["vfs_ns"].null_count:

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Twice what an emulated guest takes by itself for everything, and beside two others.
 LIMITS = Limits(cpu_s=1200, wall_s=2400)
 # When time is short, those that say most about a kernel come first.
-FIRST = ("test_trace.py", "test_driver.py", "test_vfs.py", "test_return.py", "test_attribution.py",
+FIRST = ("test_trace.py", "test_driver.py", "test_vfs.py", "test_return.py", "test_uring.py", "test_attribution.py",
          "test_volumes.py")  # fmt: skip
 # Emulation runs the guest's CPUs in turn. One may stand still for milliseconds: between the tracepoint of a completion
 # and the kernel's own count of it, longer than the tracer waits for the two to agree under load; between fio's clock

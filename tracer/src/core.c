@@ -133,6 +133,25 @@ static void configure_spans(struct iotrace_bpf *skeleton, const struct options *
 	bpf_map__set_max_entries(skeleton->maps.samples, IOTRACE_SAMPLE_BYTES);
 }
 
+static void configure_uring(struct iotrace_bpf *skeleton, const struct options *options)
+{
+	/* Of `req` and `force_nonblock`; before 6.0 it has others. */
+	bool earlier = kernel_tracepoint_arguments("io_uring_submit_sqe") == 2;
+	bool now = kernel_has_tracepoint("io_uring_submit_req", NULL), wanted = !options->no_vfs && (now || earlier);
+
+	skeleton->rodata->traces_uring = wanted;
+	skeleton->rodata->async_data_bit = kernel_enumerator("REQ_F_ASYNC_DATA_BIT", 0);
+	bpf_program__set_autoload(skeleton->progs.io_uring_submit_req, wanted && now);
+	bpf_program__set_autoload(skeleton->progs.io_uring_submit_sqe, wanted && !now);
+	bpf_program__set_autoload(skeleton->progs.io_uring_link, wanted && options->vfs);
+	bpf_program__set_autoload(skeleton->progs.io_uring_req_failed, wanted && options->vfs);
+	bpf_program__set_autoload(skeleton->progs.io_uring_complete, wanted && options->vfs);
+	if (wanted)
+		bpf_map__set_max_entries(skeleton->maps.uring_requests, IOTRACE_URING_REQUESTS);
+	if (wanted && options->vfs)
+		bpf_map__set_max_entries(skeleton->maps.uring_unnamed, IOTRACE_URING_PROCESSES);
+}
+
 static void configure(struct core *core, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = core->skeleton;
@@ -147,7 +166,7 @@ static void configure(struct core *core, const struct options *options)
 	bpf_map__set_max_entries(skeleton->maps.heads, core->probe.cpus);
 	bpf_map__set_max_entries(skeleton->maps.events, core->probe.cpus << core->log_bits);
 	if (options->vfs)
-		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS);
+		bpf_map__set_max_entries(skeleton->maps.waits, 2 * IOTRACE_WAITS);
 	/* Since 6.5; only a safety net for interrupted completions. */
 	skeleton->rodata->io_done_follows = kernel_has_tracepoint("block_io_done", NULL);
 	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
@@ -155,6 +174,7 @@ static void configure(struct core *core, const struct options *options)
 	configure_context(skeleton, options->context);
 	configure_peers(skeleton, options->peers);
 	configure_spans(skeleton, options);
+	configure_uring(skeleton, options);
 	skeleton->rodata->measures_vfs = options->vfs;
 	bpf_program__set_autoload(skeleton->progs.sys_enter, !options->no_vfs);
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);

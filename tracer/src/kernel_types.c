@@ -62,6 +62,20 @@ bool kernel_has_tracepoint(const char *name, const char *const *modules)
 	return kernel_has(type, BTF_KIND_TYPEDEF, modules);
 }
 
+int kernel_tracepoint_arguments(const char *name)
+{
+	const struct btf_type *type;
+	char typedef_name[64];
+	int id;
+
+	snprintf(typedef_name, sizeof(typedef_name), "btf_trace_%s", name);
+	id = kernel_btf() ? btf__find_by_name_kind(kernel, typedef_name, BTF_KIND_TYPEDEF) : -1;
+	if (id < 0)
+		return -1;
+	type = btf__type_by_id(kernel, btf__type_by_id(kernel, id)->type); /* a pointer to */
+	return btf_vlen(btf__type_by_id(kernel, type->type)) - 1;	   /* the first one is the probe's own */
+}
+
 bool kernel_has_function(const char *name, const char *const *modules)
 {
 	return kernel_has(name, BTF_KIND_FUNC, modules);

@@ -9,6 +9,8 @@
 
 /* In the kernel itself or in one of these modules (NULL ends the list, and may stand for it). */
 bool kernel_has_tracepoint(const char *name, const char *const *modules);
+/* How many it has, in the kernel itself; -1: there is no such tracepoint. */
+int kernel_tracepoint_arguments(const char *name);
 bool kernel_has_function(const char *name, const char *const *modules);
 
 /* 0: there is no such function. */

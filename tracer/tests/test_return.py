@@ -49,13 +49,13 @@ def rows_of(trace: Trace) -> list[dict[str, Any]]:
     return [{**row, "start_ns": row["t_unix_ns"] + shift} for row in rows]
 
 
-def assert_within(calls: list[Timed], spans: list[tuple[int, int]]) -> None:
+def assert_within(calls: list[Timed], spans: list[tuple[int, int]], around_ns: int = AROUND_NS) -> None:
     """Each span lies within the call of its number, and fills it but for what the caller's own program takes."""
     assert len(calls) == len(spans)
     for call, (begin, end) in zip(calls, sorted(spans), strict=True):
         assert call.begin_ns <= begin <= end <= call.end_ns
     around = [c.end_ns - c.begin_ns - (end - begin) for c, (begin, end) in zip(calls, sorted(spans), strict=True)]
-    assert statistics.median(around) < max(AROUND_NS, statistics.median(end - begin for begin, end in spans) / 10)
+    assert statistics.median(around) < max(around_ns, statistics.median(end - begin for begin, end in spans) / 10)
 
 
 def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:

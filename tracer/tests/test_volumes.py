@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tracer.tests.conftest import loop_device
-from tracer.tests.test_attribution import READ, SHARE, WORKLOADS, lay_out, of_file, run_fio
+from tracer.tests.test_attribution import IO_URING, READ, SHARE, WORKLOADS, lay_out, of_file, run_fio
 from tracer.tests.test_trace import assert_closed
-from tracer.tests.tracing import BACKEND, Record, tracing
+from tracer.tests.tracing import BACKEND, EMPTY, Record, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -150,3 +150,27 @@ def test_file_and_task(layers: list[str], volume: Volume, workload: str, tmp_pat
     assert sorted(trace.status()["filters"]["devices"]) == sorted(volume.disks)
     for disk in volume.disks:
         assert_closed(trace, disk)
+
+
+@pytest.mark.parametrize("on_file", [False, True])
+def test_requests_of_io_uring(layers: list[str], volume: Volume, on_file: bool, tmp_path: Path) -> None:
+    """Their VFS layer, from the original bios: what is read comes to the disk in the task that asks for it."""
+    with ExitStack() as stack:
+        path = Path(volume.device)
+        if on_file:
+            path = stack.enter_context(mounted(volume, tmp_path / "mounted")) / "file"
+            lay_out(path, 16)
+        with tracing(tmp_path / "io.bin", "--device", volume.device) as trace:
+            arguments = (
+                "--ioengine=io_uring",
+                "--direct=1",
+                "--rw=randread",
+                "--bs=4k",
+                "--number_ios=200",
+                "--size=16m",
+            )
+            fio(f"--filename={path}", *arguments)
+            assert trace.stop() == 0
+    own = [record for record in trace.records() if record.origin == IO_URING]
+    assert len(own) >= 200
+    assert all((record.vfs_ns == EMPTY) == (BACKEND == "bcc") for record in own)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Requests of io_uring, each a call of its own: it enters when the kernel takes it from the ring, and (--vfs) returns
+ * when its completion entry is posted.
+ *
+ *   io_uring_submit_req .. the request is known from now on; io_uring_submit_sqe before 6.3
+ *   block_bio_queue ...... for which request the bio is, where that is certain
+ *   io_uring_link ........ it will be issued when another one is complete
+ *   io_uring_complete .... it is counted, and an event is made when it had requests of the disk
+ *   io_uring_req_failed .. it was not taken after all
+ */
+#ifndef URING_BPF_H
+#define URING_BPF_H
+
+#include <asm/fcntl.h>
+
+#include "end.bpf.h"
+#include "syscall.bpf.h"
+
+/* Set before loading: these programs are there. */
+const volatile bool traces_uring;
+const volatile __u32 async_data_bit; /* of io_kiocb.flags */
+
+struct uring_request {
+	struct call call;
+	struct iotrace_task task; /* queued its bios */
+	__u32 pid;		  /* took it from the ring */
+	bool selected;		  /* that process passes the filters */
+	bool linked;
+};
+
+/* By address of the io_kiocb. What is over is overwritten when its place is used again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading: IOTRACE_URING_REQUESTS when it is used */
+	__type(key, __u64);
+	__type(value, struct uring_request);
+} uring_requests SEC(".maps");
+
+/* When a process last queued a bio for a request of which nobody knows which one it is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading: IOTRACE_URING_PROCESSES when it is used */
+	__type(key, __u32);
+	__type(value, __u64);
+} uring_unnamed SEC(".maps");
+
+__u32 uring_waits_taken = 0;
+
+/* uapi/linux/io_uring.h */
+enum {
+	OP_READV = 1,
+	OP_WRITEV = 2,
+	OP_FSYNC = 3,
+	OP_READ_FIXED = 4,
+	OP_WRITE_FIXED = 5,
+	OP_SYNC_FILE_RANGE = 8,
+	OP_READ_BUFFER = 22,
+	OP_WRITE_BUFFER = 23,
+};
+
+static __always_inline __u32 kind_of_opcode(__u8 opcode)
+{
+	switch (opcode) {
+	case OP_READV:
+	case OP_READ_FIXED:
+	case OP_READ_BUFFER:
+		return IOTRACE_CALL_READ;
+	case OP_WRITEV:
+	case OP_WRITE_FIXED:
+	case OP_WRITE_BUFFER:
+		return IOTRACE_CALL_WRITE;
+	case OP_FSYNC:
+	case OP_SYNC_FILE_RANGE:
+		return IOTRACE_CALL_SYNC;
+	default:
+		return IOTRACE_CALL_TIMED;
+	}
+}
+
+static __always_inline int uring_begin(__u64 address)
+{
+	struct uring_request request = {0};
+	struct task_struct *current;
+
+	if (!switched_on)
+		return 0;
+	current = bpf_get_current_task_btf();
+	request.call.enter_ns = bpf_ktime_get_ns();
+	request.call.kind = kind_of_opcode(PEEK(io_kiocb, address, opcode));
+	request.pid = current->tgid;
+	request.selected = measures_vfs && current_selected(current);
+	bpf_map_update_elem(&uring_requests, &address, &request, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int io_uring_submit_req(void *ctx)
+{
+	return uring_begin(address_of(ctx));
+}
+
+SEC("tp_btf/io_uring_submit_sqe")
+int io_uring_submit_sqe(void *ctx)
+{
+	return uring_begin(address_of(ctx));
+}
+
+/* ---- its bios ---- */
+
+/*
+ * The request that a worker thread was handed, or 0. The thread that polls the ring (IORING_SETUP_SQPOLL) has the same
+ * flag, but no such thing.
+ */
+static __always_inline __u64 request_of_worker(struct task_struct *current, __u64 *cell)
+{
+	__u64 work;
+
+	if (!(current->flags & PF_IO_WORKER) || !bpf_core_field_exists(current->worker_private) || !current->worker_private)
+		return 0;
+	work = as_number(cell, PEEK(io_worker, current->worker_private, cur_work));
+	return work ? work - OFFSET_OF(struct io_kiocb, work) : 0;
+}
+
+/* Direct I/O: the kiocb is the first thing in an io_kiocb. Of others' it is no key of the map. */
+static __always_inline __u64 request_of_direct(struct bio *bio, const struct end *of, __u64 *cell)
+{
+	__u64 dio;
+
+	if (ENDS_IN(of->function, iomap_dio_bio_end_io))
+		return (__u64)PEEK(iomap_dio, of->private, iocb);
+	if (!bpf_core_type_exists(struct blkdev_dio))
+		return 0;
+	if (ENDS_IN(of->function, blkdev_bio_end_io))
+		return (__u64)PEEK(blkdev_dio, of->private, iocb);
+	if (!ENDS_IN(of->function, blkdev_bio_end_io_async))
+		return 0;
+	dio = (of->original ?: as_number(cell, bio)) - OFFSET_OF(struct blkdev_dio, bio);
+	return (__u64)PEEK(blkdev_dio, dio, iocb);
+}
+
+/* The waits of requests are behind those of tasks, which keep theirs. */
+static __always_inline void uring_wait_for(struct uring_request *request, struct iotrace_flight *flight,
+					   __u32 size_bytes)
+{
+	if (request->call.bios == 1) {
+		request->task = flight->event.task;
+		request->call.wait = IOTRACE_WAITS + __sync_fetch_and_add(&uring_waits_taken, 1) % IOTRACE_WAITS;
+	} else if (request->task.tid != flight->event.task.tid) {
+		request->call.wait = 0; /* began here, goes on in a worker: its rows have two tasks, its return none */
+	}
+	wait_for(&request->call, flight, size_bytes);
+}
+
+static __always_inline void uring_note_unnamed(struct iotrace_flight *flight)
+{
+	__u32 pid = flight->event.task.pid;
+	__u64 now = flight->event.queue_ns;
+
+	bpf_map_update_elem(&uring_unnamed, &pid, &now, BPF_ANY);
+}
+
+/*
+ * A bio that is queued in io_uring_enter or in a thread of io_uring's. Pages that a buffered read misses there may be
+ * those of any request: of the one just taken, or of an earlier one that is tried again. Such bios have no request.
+ */
+static __always_inline void uring_own(struct iotrace_flight *flight, struct task_struct *current, struct bio *bio,
+				      const struct end *of)
+{
+	struct uring_request *request;
+	__u64 address;
+
+	if (!traces_uring)
+		return;
+	address = request_of_worker(current, &flight->generation);
+	if (!address)
+		address = request_of_direct(bio, of, &flight->generation);
+	request = address ? bpf_map_lookup_elem(&uring_requests, &address) : NULL;
+	if (!request) {
+		if (measures_vfs)
+			uring_note_unnamed(flight);
+		return;
+	}
+	request->call.bios++;
+	flight->event.enter_ns = request->call.enter_ns;
+	if (measures_vfs)
+		uring_wait_for(request, flight, bio->bi_iter.bi_size);
+}
+
+/* ---- with --vfs: its end ---- */
+
+SEC("tp_btf/io_uring_link")
+int io_uring_link(__u64 *ctx)
+{
+	__u64 address = ctx[0];
+	struct uring_request *request = bpf_map_lookup_elem(&uring_requests, &address);
+
+	if (request)
+		request->linked = true;
+	return 0;
+}
+
+SEC("tp_btf/io_uring_req_failed")
+int io_uring_req_failed(__u64 *ctx)
+{
+	__u64 address = ctx[1];
+
+	bpf_map_delete_elem(&uring_requests, &address);
+	return 0;
+}
+
+/* A read for a page. Before 6.6 the first mark may be an earlier request's; the second one comes with every wait. */
+static __always_inline bool has_waited(__u64 address)
+{
+	if (!PEEK(kiocb, address, ki_waitq))
+		return false;
+	return bpf_core_field_exists(struct kiocb, dio_complete) ||
+	       PEEK(io_kiocb, address, flags) & 1U << (async_data_bit & 31);
+}
+
+/* No bio is known; there was none only if none can have been queued where it was not recognised. */
+static __always_inline bool is_cached(const struct uring_request *request, __u64 address, struct file *file)
+{
+	__u32 pid = request->pid;
+	__u64 *unnamed_ns = bpf_map_lookup_elem(&uring_unnamed, &pid);
+
+	if (unnamed_ns && *unnamed_ns >= request->call.enter_ns)
+		return false;
+	if (request->call.kind == IOTRACE_CALL_SYNC)
+		return true; /* always in a worker */
+	if (request->linked || PEEK(file, file, f_flags) & O_DIRECT)
+		return false; /* may have been issued as task work of another system call */
+	/* One that has waited was tried again then, perhaps likewise. */
+	return request->call.kind != IOTRACE_CALL_READ || !has_waited(address);
+}
+
+static __always_inline bool is_counted_call(const struct uring_request *request, __u64 address)
+{
+	struct file *file = PEEK(io_kiocb, address, file);
+	struct inode *inode;
+
+	if (!request->selected || request->call.kind == IOTRACE_CALL_TIMED || !file)
+		return false;
+	inode = PEEK(file, file, f_inode);
+	if ((PEEK(inode, inode, i_mode) & S_IFMT) != S_IFREG)
+		return false;
+	return request->call.bios || is_cached(request, address, file);
+}
+
+SEC("tp_btf/io_uring_complete")
+int io_uring_complete(__u64 *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), address = ctx[1];
+	struct uring_request *request = address ? bpf_map_lookup_elem(&uring_requests, &address) : NULL;
+	struct iotrace_vfs_table *table;
+	__u32 zero = 0;
+
+	if (!request)
+		return 0;
+	table = bpf_map_lookup_elem(&vfs_tables, &zero);
+	if (table && switched_on) {
+		if (is_counted_call(request, address))
+			count_call(table, &request->call, now - request->call.enter_ns);
+		if (request->call.bios)
+			emit_return(ctx, table, &request->call, &request->task, now);
+	}
+	bpf_map_delete_elem(&uring_requests, &address);
+	return 0;
+}
+
+#endif
