@@ -14,7 +14,7 @@ struct step {
 
 int beside_open(struct beside *beside, const struct options *options)
 {
-	int code = context_open(&beside->context, options->context);
+	int code = context_open(&beside->context, options);
 
 	if (code == EXIT_OK)
 		code = peers_open(&beside->peers, options->peers);
@@ -25,7 +25,7 @@ int beside_open(struct beside *beside, const struct options *options)
 
 void beside_begin(struct beside *beside, long long mono_ns)
 {
-	context_begin(&beside->context, &(struct iotrace_context){0}, mono_ns);
+	context_begin(&beside->context, mono_ns);
 	peers_begin(&beside->peers, mono_ns);
 	spans_begin(&beside->spans, mono_ns);
 }
@@ -33,12 +33,15 @@ void beside_begin(struct beside *beside, long long mono_ns)
 static bool step_context(const struct step *step, struct probe *probe)
 {
 	struct context_file *context = &step->beside->context;
+	struct iotrace_vfs_table calls = {0};
 	struct iotrace_context kernel;
 
 	if (!context->file)
 		return true;
 	probe_context(probe, &kernel);
-	return context_step(context, &kernel, step->anchor, step->mono_ns);
+	if (context->has_calls)
+		probe_vfs(probe, &calls);
+	return context_step(context, &kernel, &calls, step->anchor, step->mono_ns);
 }
 
 static void handle_peer(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer)

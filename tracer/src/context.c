@@ -62,25 +62,50 @@ static long long read_source(const struct source *source)
 	return value;
 }
 
-static void take_sample(struct context_sample *sample, const struct iotrace_context *kernel, long long mono_ns)
+static void read_sources(struct context_sample *sample)
 {
-	sample->mono_ns = mono_ns;
-	sample->kernel = *kernel;
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)
 		sample->counters[i] = read_source(&SOURCES[i]);
 }
 
-static void write_fine(FILE *file, const struct iotrace_fine *now, const struct iotrace_fine *before)
+/* A column; empty when nobody counts it. */
+static void write_growth(FILE *file, bool known, __u64 now, __u64 before)
 {
-	fprintf(file, ",%llu", (unsigned long long)(now->count - before->count));
+	fputc(',', file);
+	if (known)
+		fprintf(file, "%llu", (unsigned long long)(now - before));
+}
+
+static void write_fine(FILE *file, bool known, const struct iotrace_fine *now, const struct iotrace_fine *before)
+{
+	write_growth(file, known, now->count, before->count);
 	fine_write(file, now, before);
+}
+
+static void write_programs(const struct context_file *context, const struct context_sample *now)
+{
+	const struct iotrace_vfs *reads = now->calls.cell[IOTRACE_VFS_READ];
+	const struct iotrace_vfs *reads_before = context->last.calls.cell[IOTRACE_VFS_READ];
+	const struct iotrace_context *kernel = &now->kernel, *before = &context->last.kernel;
+	bool tcp = !(context->without & 1U << CONTEXT_TCP);
+	FILE *file = context->file;
+
+	write_fine(file, !(context->without & 1U << CONTEXT_RUN_QUEUE), &kernel->run_queue_ns, &before->run_queue_ns);
+	write_fine(file, tcp, &kernel->tcp_rtt_us, &before->tcp_rtt_us);
+	write_growth(file, tcp, kernel->tcp_retransmits, before->tcp_retransmits);
+	write_growth(file, !(context->without & 1U << CONTEXT_PAGE_CACHE), kernel->page_cache_added,
+		     before->page_cache_added);
+	write_growth(file, context->has_calls, reads[true].calls, reads_before[true].calls);
+	write_growth(file, context->has_calls, reads[false].calls, reads_before[false].calls);
 }
 
 /* ---- the file ---- */
 
-int context_open(struct context_file *context, const char *path)
+int context_open(struct context_file *context, const struct options *options)
 {
-	*context = (struct context_file){0};
+	const char *path = options->context;
+
+	*context = (struct context_file){.without = options->without, .has_calls = options->vfs};
 	if (!path)
 		return EXIT_OK;
 	context->file = fopen(path, "we");
@@ -89,7 +114,8 @@ int context_open(struct context_file *context, const char *path)
 		return EXIT_OUTPUT;
 	}
 	fputs("t_unix_ns,t_mono_ns,interval_ns,run_queue_waits,run_queue_mean_ns,run_queue_p50_ns,run_queue_p99_ns,"
-	      "tcp_rtt_samples,tcp_rtt_mean_us,tcp_rtt_p50_us,tcp_rtt_p99_us,tcp_retransmits,page_cache_folios_added",
+	      "tcp_rtt_samples,tcp_rtt_mean_us,tcp_rtt_p50_us,tcp_rtt_p99_us,tcp_retransmits,page_cache_folios_added,"
+	      "cached_reads,reads_with_io",
 	      context->file);
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)
 		fprintf(context->file, ",%s", SOURCES[i].column);
@@ -97,9 +123,10 @@ int context_open(struct context_file *context, const char *path)
 	return EXIT_OK;
 }
 
-void context_begin(struct context_file *context, const struct iotrace_context *kernel, long long mono_ns)
+void context_begin(struct context_file *context, long long mono_ns)
 {
-	take_sample(&context->last, kernel, mono_ns);
+	context->last = (struct context_sample){.mono_ns = mono_ns};
+	read_sources(&context->last);
 }
 
 static void write_counter(FILE *file, const struct source *source, long long now, long long before)
@@ -109,21 +136,16 @@ static void write_counter(FILE *file, const struct source *source, long long now
 		fprintf(file, "%lld", source->grows ? now - before : now);
 }
 
-bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor,
-		  long long mono_ns)
+bool context_step(struct context_file *context, const struct iotrace_context *kernel,
+		  const struct iotrace_vfs_table *calls, const struct anchor *anchor, long long mono_ns)
 {
 	const struct context_sample *last = &context->last;
-	struct context_sample now;
+	struct context_sample now = {.mono_ns = mono_ns, .kernel = *kernel, .calls = *calls};
 	FILE *file = context->file;
 
-	if (!file)
-		return true;
-	take_sample(&now, kernel, mono_ns);
+	read_sources(&now);
 	fprintf(file, "%lld,%lld,%lld", clock_to_unix(anchor, now.mono_ns), now.mono_ns, now.mono_ns - last->mono_ns);
-	write_fine(file, &now.kernel.run_queue_ns, &last->kernel.run_queue_ns);
-	write_fine(file, &now.kernel.tcp_rtt_us, &last->kernel.tcp_rtt_us);
-	fprintf(file, ",%llu,%llu", (unsigned long long)(now.kernel.tcp_retransmits - last->kernel.tcp_retransmits),
-		(unsigned long long)(now.kernel.page_cache_added - last->kernel.page_cache_added));
+	write_programs(context, &now);
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)
 		write_counter(file, &SOURCES[i], now.counters[i], last->counters[i]);
 	fputc('\n', file);

@@ -8,29 +8,33 @@
 
 #include "clock.h"
 #include "iotrace.h"
+#include "options.h"
 
 #define SYSTEM_COUNTERS 11
 
 struct context_sample {
 	long long mono_ns;
 	struct iotrace_context kernel;
+	struct iotrace_vfs_table calls;
 	long long counters[SYSTEM_COUNTERS]; /* -1 = this kernel does not say */
 };
 
 struct context_file {
 	FILE *file; /* NULL = none is written */
+	unsigned without; /* a bit for each enum context_part: its columns are empty */
+	bool has_calls;	  /* --vfs counts them */
 	struct context_sample last;
 };
 
-/* Returns an exit code and says why not. `path` NULL: nothing is ever written. */
-int context_open(struct context_file *context, const char *path);
+/* Returns an exit code and says why not. When none is asked for, nothing is ever written. */
+int context_open(struct context_file *context, const struct options *options);
 
-/* The first sample; lines are about the time since the one before. */
-void context_begin(struct context_file *context, const struct iotrace_context *kernel, long long mono_ns);
+/* Lines are about the time since the one before, the first one since `mono_ns`. */
+void context_begin(struct context_file *context, long long mono_ns);
 
-/* False when it cannot be written. */
-bool context_step(struct context_file *context, const struct iotrace_context *kernel, const struct anchor *anchor,
-		  long long mono_ns);
+/* What has been counted since the beginning. False when it cannot be written. */
+bool context_step(struct context_file *context, const struct iotrace_context *kernel,
+		  const struct iotrace_vfs_table *calls, const struct anchor *anchor, long long mono_ns);
 
 void context_close(struct context_file *context);
 

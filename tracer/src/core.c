@@ -98,14 +98,17 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.kprobe_complete, kprobes_wanted(devices));
 }
 
-static void configure_context(struct iotrace_bpf *skeleton, bool wanted)
+static void configure_context(struct iotrace_bpf *skeleton, const struct options *options)
 {
-	bpf_program__set_autoload(skeleton->progs.sched_wakeup, wanted);
-	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, wanted);
-	bpf_program__set_autoload(skeleton->progs.sched_switch, wanted);
-	bpf_program__set_autoload(skeleton->progs.tcp_probe, wanted);
-	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, wanted);
-	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, wanted);
+	unsigned parts = options->context ? ~options->without : 0;
+	bool run_queue = parts & 1U << CONTEXT_RUN_QUEUE, tcp = parts & 1U << CONTEXT_TCP;
+
+	bpf_program__set_autoload(skeleton->progs.sched_wakeup, run_queue);
+	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, run_queue);
+	bpf_program__set_autoload(skeleton->progs.sched_switch, run_queue);
+	bpf_program__set_autoload(skeleton->progs.tcp_probe, tcp);
+	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, tcp);
+	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, parts & 1U << CONTEXT_PAGE_CACHE);
 }
 
 static void configure_peers(struct iotrace_bpf *skeleton, bool wanted)
@@ -171,7 +174,7 @@ static void configure(struct core *core, const struct options *options)
 	skeleton->rodata->io_done_follows = kernel_has_tracepoint("block_io_done", NULL);
 	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
-	configure_context(skeleton, options->context);
+	configure_context(skeleton, options);
 	configure_peers(skeleton, options->peers);
 	configure_spans(skeleton, options);
 	configure_uring(skeleton, options);

@@ -41,6 +41,7 @@ static const char HELP[] =
 	"                    with requests returned; costs each system call\n"
 	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
+	"  --without PART    of the context: run-queue, tcp or page-cache; its columns stay empty, and it costs nothing\n"
 	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
 	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
@@ -62,7 +63,8 @@ static const struct option LONG_OPTIONS[] = {
 	{"cgroup", required_argument, NULL, 'c'},     {"pid", required_argument, NULL, 'p'},
 	{"duration", required_argument, NULL, 't'},   {"ready-fd", required_argument, NULL, 'r'},
 	{"ring-bytes", required_argument, NULL, 'b'},
-	{"context", required_argument, NULL, 'x'},    {"peers", required_argument, NULL, 'e'},
+	{"context", required_argument, NULL, 'x'},    {"without", required_argument, NULL, 'w'},
+	{"peers", required_argument, NULL, 'e'},
 	{"spans", required_argument, NULL, 'S'},      {"span-sample", required_argument, NULL, 'N'},
 	{"comm", required_argument, NULL, 'n'},	      {"mode", required_argument, NULL, 'm'},
 	{"min-latency", required_argument, NULL, 'l'}, {"tracing", required_argument, NULL, 'T'},
@@ -148,6 +150,22 @@ static bool parse_tracing(const char *text, int *tracing)
 	return false;
 }
 
+static bool parse_part(const char *text, unsigned *parts)
+{
+	static const char *const NAMES[CONTEXT_PARTS] = {
+		[CONTEXT_RUN_QUEUE] = "run-queue",
+		[CONTEXT_TCP] = "tcp",
+		[CONTEXT_PAGE_CACHE] = "page-cache",
+	};
+
+	for (int part = 0; part < CONTEXT_PARTS; part++)
+		if (strcmp(text, NAMES[part]) == 0) {
+			*parts |= 1U << part;
+			return true;
+		}
+	return false;
+}
+
 static bool parse_backend(const char *text, enum backend_choice *backend)
 {
 	static const char *const NAMES[] = {"auto", "core", "bcc"}; /* as enum backend_choice */
@@ -172,6 +190,8 @@ static bool apply(struct options *options, int option, const char *argument)
 	case 'x':
 		options->context = argument;
 		return *argument;
+	case 'w':
+		return parse_part(argument, &options->without);
 	case 'e':
 		options->peers = argument;
 		return *argument;
@@ -291,6 +311,10 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (options->vfs && options->no_vfs) {
 		complain("leave one out", "they contradict each other", "--vfs --no-vfs");
+		return EXIT_USAGE;
+	}
+	if (options->without && !options->context) {
+		complain("leave it out, or add --context FILE", "there is no context to leave it out of", "--without");
 		return EXIT_USAGE;
 	}
 	return settle_backend(options);

@@ -14,11 +14,14 @@
 
 enum backend_choice { BACKEND_AUTO, BACKEND_CORE, BACKEND_BCC };
 
+enum context_part { CONTEXT_RUN_QUEUE, CONTEXT_TCP, CONTEXT_PAGE_CACHE, CONTEXT_PARTS }; /* that have programs */
+
 struct options {
 	enum backend_choice backend; /* once parsed, no longer BACKEND_AUTO */
 	const char *kernel_headers;  /* for the bcc backend; NULL = where they usually are */
 	const char *output;
 	const char *context; /* NULL = none */
+	unsigned without;    /* a bit for each enum context_part that is left out of it */
 	const char *peers;   /* the same */
 	const char *spans;   /* NULL = none */
 	unsigned span_sample_every;

@@ -100,6 +100,63 @@ def test_page_cache_and_tcp(mounted: Path, disk: str, tmp_path: Path) -> None:
     assert all(int(line["dirty_pages"]) >= 0 for line in lines)
 
 
+def test_reads_that_hit_the_page_cache_and_that_miss_it(mounted: Path, disk: str, tmp_path: Path) -> None:
+    file = mounted / "file"
+    file.write_bytes(os.urandom(32 << 20))
+    os.sync()
+    path = tmp_path / "context.csv"
+    opened = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead: a request for each first read
+        arguments = ("--device", disk, "--pid", str(os.getpid()), "--vfs", "--context", str(path))
+        with tracing(tmp_path / "io.bin", *arguments) as trace:
+            for _ in range(4):
+                for block in range(32):
+                    os.pread(opened, 4096, block << 20)
+            assert trace.stop() == 0
+    finally:
+        os.close(opened)
+    lines = lines_of(path)
+    assert sum(int(line["cached_reads"]) for line in lines) == 3 * 32
+    assert sum(int(line["reads_with_io"]) for line in lines) == 32
+
+
+PARTS = {
+    "run-queue": ({"sched_wakeup", "sched_wakeup_new", "sched_switch"}, {"run_queue_waits", "run_queue_mean_ns"}),
+    "tcp": ({"tcp_probe", "tcp_retransmit_skb"}, {"tcp_rtt_samples", "tcp_rtt_p99_us", "tcp_retransmits"}),
+    "page-cache": ({"mm_filemap_add_to_page_cache"}, {"page_cache_folios_added"}),
+}
+COUNTS = {"run_queue_waits", "tcp_rtt_samples", "tcp_retransmits", "page_cache_folios_added"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_can_be_left_out(disk: str, tmp_path: Path, part: str) -> None:
+    """Not counted is empty, and no program is there for it; the other parts are as before."""
+    path = tmp_path / "context.csv"
+    arguments = ("--device", disk, "--context", str(path), "--without", part)
+    with tracing(tmp_path / "io.bin", *arguments) as trace:
+        time.sleep(1.2)
+        assert trace.stop() == 0
+    programs, columns = PARTS[part]
+    everywhere = set().union(*(of_part for of_part, _ in PARTS.values()))
+    assert everywhere & set(trace.status()["program_misses"]) == everywhere - programs
+    for line in lines_of(path):
+        assert all(line[column] == "" for column in columns)
+        assert all(line[column] != "" for column in COUNTS - columns)
+        assert line["cached_reads"] == line["reads_with_io"] == ""  # without --vfs
+        assert line["dirty_pages"] != ""
+
+
+def test_there_must_be_something_to_leave_out(binary: Path, tmp_path: Path) -> None:
+    for arguments in (["--without", "tcp"], ["--without", "memory", "--context", str(tmp_path / "c.csv")]):
+        command = [str(binary), "--output", str(tmp_path / "io.bin"), *arguments]
+        result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+        assert result.returncode == 2
+        assert "--without" in result.stderr and result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_place_that_cannot_be_written(binary: Path, tmp_path: Path) -> None:
     command = [str(binary), "--output", str(tmp_path / "io.bin"), "--context", str(tmp_path / "missing" / "c.csv")]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
