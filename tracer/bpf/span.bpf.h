@@ -86,7 +86,7 @@ static __always_inline enum iotrace_span_part part_of(const struct span *span, s
 	if (span->place == RUNNABLE)
 		return IOTRACE_SPAN_RUN_QUEUE;
 	if (span->call == IOTRACE_SPAN_FILE) {
-		call = span->place == ASLEEP ? bpf_task_storage_get(&calls, task, NULL, 0) : NULL;
+		call = span->place == ASLEEP ? latest_call(task) : NULL;
 		return call && call->bios ? IOTRACE_SPAN_IO : IOTRACE_SPAN_VFS;
 	}
 	if (span->place == ON_CPU)

@@ -86,11 +86,18 @@ static __always_inline __u8 kind_of_call(__u64 number)
 	return number < IOTRACE_SYSCALLS ? call_of[number & (IOTRACE_SYSCALLS - 1)] : IOTRACE_CALL_NONE;
 }
 
+/* The task's latest call that is timed, or was. */
+static __always_inline struct call *latest_call(struct task_struct *task)
+{
+	struct call_bucket *bucket = calls_beside(task->pid);
+
+	return bucket ? call_find(bucket, task->pid) : NULL;
+}
+
 /* What sys_enter has noted of that call, not of one that the task has left. */
 static __always_inline struct call *current_call(struct task_struct *current, __u64 number)
 {
-	struct call_bucket *bucket = calls_beside(current->pid);
-	struct call *call = bucket ? call_find(bucket, current->pid) : NULL;
+	struct call *call = latest_call(current);
 
 	return call && call->number == number ? call : NULL;
 }
