@@ -162,7 +162,9 @@ static __always_inline bool filters_tasks(void)
 
 #define measures_vfs false
 #define wait_for(call, flight, size_bytes)
-#define uring_own(flight, current, bio, of)
+#define uring_own(flight, current, bio, of, in_ring) (in_ring)
+#define is_same_call(one, other) false
+#define wait_share(flight, bytes)
 #define wait_note(flight, now, recorded)
 
 /* The number of the call that the task is in, read where the entry to the kernel has left it. */

@@ -233,6 +233,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct files_struct *files;
 	void *worker_private;
+	struct io_uring_task *io_uring;
 };
 
 struct pt_regs {

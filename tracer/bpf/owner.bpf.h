@@ -76,13 +76,12 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 		flight->event.origin = IOTRACE_JOURNAL;
 		return;
 	}
-	if (!kind)
-		return;
-	if (kind == IOTRACE_CALL_IO_URING) {
+	if (uring_own(flight, current, bio, of, kind == IOTRACE_CALL_IO_URING)) {
 		flight->event.origin = IOTRACE_IO_URING;
-		uring_own(flight, current, bio, of);
 		return;
 	}
+	if (!kind)
+		return;
 	flight->event.origin = IOTRACE_SYSCALL;
 	call = call_is_timed(kind) ? current_call(current, number) : NULL;
 	if (!call)
@@ -107,7 +106,7 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 		flight->event.flags |= FLIGHT_SELECTED;
 	if (FIELD(current, flags) & PF_IO_WORKER) {
 		flight->event.origin = IOTRACE_IO_URING;
-		uring_own(flight, current, bio, &of);
+		uring_own(flight, current, bio, &of, true);
 	} else if (FIELD(current, flags) & PF_KTHREAD) {
 		bool buffered = inode && !ENDS_IN(end, iomap_dio_bio_end_io);
 

@@ -136,6 +136,7 @@ struct gathering {
 	struct iotrace_flight owner; /* of the earliest bio among those that pass the filters, else of all */
 	__u16 bios;
 	bool goes_on;
+	__u32 own_bytes; /* of the owner's call */
 };
 
 static long gather_bio(__u64 index, struct gathering *gathering)
@@ -154,8 +155,13 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 		bool owner_selected = owner->event.flags & FLIGHT_SELECTED;
 
 		better = selected == owner_selected ? flight->event.queue_ns < owner->event.queue_ns : selected;
-		if (!owner->event.queue_ns || better)
+		if (!owner->event.queue_ns || better) {
+			if (!is_same_call(flight, owner))
+				gathering->own_bytes = 0;
 			flight_inherit(owner, flight);
+		}
+		if (is_same_call(flight, owner))
+			gathering->own_bytes += PEEK(bio, bio, bi_iter.bi_size);
 		if (flight->request == gathering->request) { /* it had one bio until now */
 			flight_go_on(owner, flight);
 			gathering->goes_on = true;
@@ -196,6 +202,8 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 	FOR_EACH_BIO(gather_bio, &gathering);
 	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
+	if (measures_vfs)
+		wait_share(flight, FIELD(rq, __data_len) - gathering.own_bytes);
 	if (gathering.goes_on)
 		flight_go_on(flight, &gathering.owner);
 }

@@ -18,11 +18,12 @@ const volatile bool measures_vfs;
 /* The system call that a task is in. */
 struct call {
 	__u64 enter_ns;
-	__u64 number;
+	__u64 stamp; /* see is_whole() */
 	__u32 tid;
-	__u32 kind; /* enum iotrace_call */
 	__u32 bios; /* queued within the call */
+	__u16 number;
 	__u16 wait; /* the task's place among the waits, from its first one on; 0 = none yet */
+	__u8 kind;  /* enum iotrace_call */
 	bool on_file;
 };
 
@@ -38,7 +39,8 @@ struct wait {
 	__u64 enter_ns;
 	__u64 bytes;	/* of its bios */
 	__u64 asked;	/* the same, but an empty bio is 1 */
-	__u64 complete; /* likewise, of its requests that are; more than asked for when others' bios were merged in */
+	__u64 others;	/* bytes of others' bios that were merged into its requests */
+	__u64 complete; /* like `asked`, of its requests that are, with others' bios */
 	__u64 last_ns;	/* the latest completion */
 	__u32 tid;
 	__u32 requests; /* complete */
@@ -89,6 +91,21 @@ static __always_inline void wait_for(struct call *call, struct iotrace_flight *f
 	flight->event.wait = call->wait;
 }
 
+static __always_inline bool is_same_call(const struct iotrace_flight *one, const struct iotrace_flight *other)
+{
+	return measures_vfs && one->event.wait == other->event.wait && one->event.enter_ns == other->event.enter_ns &&
+	       one->event.task.tid == other->event.task.tid;
+}
+
+/* So many bytes of the request are of bios that are not the call's. */
+static __always_inline void wait_share(const struct iotrace_flight *flight, __u64 bytes)
+{
+	struct wait *wait = wait_of(flight->event.wait, flight->event.enter_ns, flight->event.task.tid);
+
+	if (wait && bytes)
+		__sync_fetch_and_add(&wait->others, bytes);
+}
+
 /* A request is complete. */
 static __always_inline void wait_note(const struct iotrace_flight *flight, __u64 now, bool recorded)
 {
@@ -127,7 +144,7 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 	if (!wait || !wait->recorded)
 		return;
 	/* What completes from now on was not waited for. */
-	event.done_ns = wait->complete >= wait->asked && wait->last_ns <= now ? wait->last_ns : 0;
+	event.done_ns = wait->complete >= wait->asked + wait->others && wait->last_ns <= now ? wait->last_ns : 0;
 	event.bytes = wait->bytes;
 	event.requests = wait->requests;
 	event.task = *task;

@@ -48,6 +48,20 @@ static __always_inline struct call *call_find(struct call_bucket *bucket, __u32 
 	return NULL;
 }
 
+/*
+ * A task may lose its place while it notes its call there. Whichever of the two writes each word last, the time is then
+ * not that of the stamp, or both are one task's.
+ */
+static __always_inline __u64 stamp_of(__u64 enter_ns, __u32 tid)
+{
+	return enter_ns ^ tid;
+}
+
+static __always_inline bool is_whole(const struct call *call, __u32 tid)
+{
+	return call->stamp == stamp_of(call->enter_ns, tid);
+}
+
 static __noinline struct call *call_claim(__u32 tid)
 {
 	struct call_bucket *bucket = calls_beside(tid);
@@ -90,8 +104,9 @@ static __always_inline __u8 kind_of_call(__u64 number)
 static __always_inline struct call *latest_call(struct task_struct *task)
 {
 	struct call_bucket *bucket = calls_beside(task->pid);
+	struct call *call = bucket ? call_find(bucket, task->pid) : NULL;
 
-	return bucket ? call_find(bucket, task->pid) : NULL;
+	return call && is_whole(call, task->pid) ? call : NULL;
 }
 
 /* What sys_enter has noted of that call, not of one that the task has left. */
@@ -138,6 +153,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 {
 	struct task_struct *current;
 	struct call_bucket *bucket;
+	bool on_file = false;
 	struct call *call;
 	__u64 now;
 	__u8 kind;
@@ -155,12 +171,14 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	call = call_find(bucket, current->pid) ?: call_claim(current->pid);
 	if (!call)
 		return 0;
-	call->enter_ns = now;
+	if (measures_vfs)
+		on_file = kind != IOTRACE_CALL_TIMED && current_selected(current) && is_on_regular_file(current, regs);
 	call->number = number;
 	call->kind = kind;
 	call->bios = 0;
-	if (measures_vfs)
-		call->on_file = kind != IOTRACE_CALL_TIMED && current_selected(current) && is_on_regular_file(current, regs);
+	call->on_file = on_file;
+	call->enter_ns = now;
+	call->stamp = stamp_of(now, current->pid);
 	return 0;
 }
 
@@ -184,30 +202,32 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 {
 	__u64 number = SYSCALL_NUMBER(regs);
 	struct iotrace_vfs_table *table;
+	struct call *place, call;
 	struct task_struct *current;
 	struct iotrace_task task;
-	struct call *call;
 	__u32 zero = 0;
 	__u64 now;
 
 	if (!switched_on || !call_is_timed(kind_of_call(number)))
 		return 0;
 	current = bpf_get_current_task_btf();
-	call = current_call(current, number);
-	if (!call || !(call->on_file || call->bios))
+	place = current_call(current, number);
+	if (!place || !(place->on_file || place->bios))
 		return 0;
 	now = bpf_ktime_get_ns();
 	table = bpf_map_lookup_elem(&vfs_tables, &zero);
 	if (!table)
 		return 0;
-	if (call->on_file)
-		count_call(table, call, now - call->enter_ns);
-	if (call->bios) {
+	/* Now, for the place may be another task's soon. */
+	call = *place;
+	place->on_file = false;
+	place->bios = 0;
+	if (call.on_file)
+		count_call(table, &call, now - call.enter_ns);
+	if (call.bios) {
 		task_fill(&task, current);
-		emit_return(ctx, table, call, &task, now);
+		emit_return(ctx, table, &call, &task, now);
 	}
-	call->on_file = false;
-	call->bios = 0;
 	return 0;
 }
 

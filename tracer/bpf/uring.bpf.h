@@ -160,31 +160,39 @@ static __always_inline void uring_note_unnamed(struct iotrace_flight *flight)
 	bpf_map_update_elem(&uring_unnamed, &pid, &now, BPF_ANY);
 }
 
+static __always_inline struct uring_request *request_of_bio(struct iotrace_flight *flight, struct task_struct *current,
+							    struct bio *bio, const struct end *of)
+{
+	__u64 address = request_of_worker(current, &flight->generation) ?:
+			request_of_direct(bio, of, &flight->generation);
+
+	return address ? bpf_map_lookup_elem(&uring_requests, &address) : NULL;
+}
+
 /*
- * A bio that is queued in io_uring_enter or in a thread of io_uring's. Pages that a buffered read misses there may be
- * those of any request: of the one just taken, or of an earlier one that is tried again. Such bios have no request.
+ * Whether the bio is io_uring's; it is when it is queued in io_uring_enter or in a thread of io_uring's (`in_ring`).
+ * Pages that a buffered read misses there may be those of any request: of the one just taken, or of an earlier one that
+ * is tried again. Such bios have no request. A request that follows another one may be issued at the end of any system
+ * call of a task that has a ring; there it is known when it is direct I/O.
  */
-static __always_inline void uring_own(struct iotrace_flight *flight, struct task_struct *current, struct bio *bio,
-				      const struct end *of)
+static __always_inline bool uring_own(struct iotrace_flight *flight, struct task_struct *current, struct bio *bio,
+				      const struct end *of, bool in_ring)
 {
 	struct uring_request *request;
-	__u64 address;
 
-	if (!traces_uring)
-		return;
-	address = request_of_worker(current, &flight->generation);
-	if (!address)
-		address = request_of_direct(bio, of, &flight->generation);
-	request = address ? bpf_map_lookup_elem(&uring_requests, &address) : NULL;
+	if (!traces_uring || !(in_ring || current->io_uring))
+		return in_ring;
+	request = request_of_bio(flight, current, bio, of);
 	if (!request) {
-		if (measures_vfs)
+		if (in_ring && measures_vfs)
 			uring_note_unnamed(flight);
-		return;
+		return in_ring;
 	}
 	request->call.bios++;
 	flight->event.enter_ns = request->call.enter_ns;
 	if (measures_vfs)
 		uring_wait_for(request, flight, bio->bi_iter.bi_size);
+	return true;
 }
 
 /* ---- with --vfs: its end ---- */

@@ -20,7 +20,7 @@ HIDDEN = "	if (on && FIELD(rq, start_time_ns) % 16 == 0)\n		return;\n"
 @pytest.fixture(scope="module")
 def blind(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracer that does not see the completion of one request in 16."""
-    return altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", ASKED, ASKED + HIDDEN)
+    return altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", {ASKED: ASKED + HIDDEN})
 
 
 def assert_closed_without(blind: Path, disk: str, output: Path, *jobs: list[str]) -> None:

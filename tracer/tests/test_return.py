@@ -177,12 +177,19 @@ def test_threads_are_told_apart(disk: str, tmp_path: Path) -> None:
             assert call.begin_ns <= begin <= end <= call.end_ns
 
 
-PLACES = "#define CALL_BUCKET_BITS 13"
+RETURNED = "	table = bpf_map_lookup_elem(&vfs_tables, &zero);\n"
+LINGER = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < 60000; i++)\n		;\n"
+PLACES, FEW = "#define CALL_BUCKET_BITS 13", "#define CALL_BUCKET_BITS 0"
+NOTED, OFTEN = "	call->number = number;\n", "	if (bpf_get_prandom_u32() & 1)\n"
 
 
-def test_more_tasks_than_places(disk: str, tmp_path: Path) -> None:
-    """A build with room for four tasks, and twelve: what one of them lost is empty, never another one's."""
-    crowded = altered(tmp_path, "syscall.bpf.h", PLACES, "#define CALL_BUCKET_BITS 0")
+@pytest.mark.parametrize("lingers", [False, True])
+def test_more_tasks_than_places(disk: str, tmp_path: Path, lingers: bool) -> None:
+    """A build with room for four tasks, and twelve; with pauses before a task notes what it enters in its place, too.
+
+    What one of them lost is empty, never another one's.
+    """
+    crowded = altered(tmp_path, "syscall.bpf.h", {PLACES: FEW} | ({NOTED: OFTEN + LINGER + NOTED} if lingers else {}))
     limit = int(Path(f"/sys/block/{disk}/queue/max_sectors_kb").read_text()) << 10
     calls: dict[int, list[Timed]] = {}
 
@@ -222,13 +229,9 @@ def test_what_is_not_waited_for_has_no_return(mounted: Path, disk: str, tmp_path
     assert not [row for row in rows_of(trace) if row["return_ns"] is not None and row["vfs_ns"] is None]
 
 
-RETURNED = "	table = bpf_map_lookup_elem(&vfs_tables, &zero);\n"
-LINGER = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < 60000; i++)\n		;\n"
-
-
 def test_what_completes_while_the_call_returns_was_not_waited_for(disk: str, tmp_path: Path) -> None:
     """A build that lingers between the time of the return and the look at what is complete; calls that read ahead."""
-    lingering = altered(tmp_path, "syscall.bpf.h", RETURNED, LINGER + RETURNED)
+    lingering = altered(tmp_path, "syscall.bpf.h", {RETURNED: LINGER + RETURNED})
     subprocess.run(["blockdev", "--setra", "64", f"/dev/{disk}"], check=True)
     with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", binary=lingering) as trace:
         fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--size=64M", "--invalidate=1")

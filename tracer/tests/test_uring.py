@@ -14,7 +14,17 @@ import pytest
 
 from tracer.tests import uring
 from tracer.tests.test_return import AROUND_NS, Timed, assert_consistent, assert_within, rows_of, spans_of
-from tracer.tests.tracing import BACKEND, EMPTY, Trace, counted_in_records, counted_while_tracing, fio, tracing
+from tracer.tests.tracing import (
+    BACKEND,
+    EMPTY,
+    TRACER,
+    Trace,
+    altered,
+    counted_in_records,
+    counted_while_tracing,
+    fio,
+    tracing,
+)
 from tracer.tests.uring import ASYNC, FIXED_FILE, LINK, Request, Ring, Seen
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -25,6 +35,7 @@ ROUNDS = 100
 AROUND_WORKER_NS = 5 * AROUND_NS
 BATCH = 8
 STRIDE = 1 << 16  # no two requests are neighbours: those would be merged
+ASKED = "	wait->asked += size_bytes ?: 1;\n"
 
 
 @pytest.fixture
@@ -59,8 +70,8 @@ def file(mounted: Path) -> Iterator[Path]:
     yield path
 
 
-def mine(disk: str, output: Path, *more: str) -> Any:
-    return tracing(output / "io.bin", "--device", disk, "--vfs", "--pid", str(os.getpid()), *more)
+def mine(disk: str, output: Path, binary: Path = TRACER) -> Any:
+    return tracing(output / "io.bin", "--device", disk, "--vfs", "--pid", str(os.getpid()), binary=binary)
 
 
 def timed(seen: list[Seen]) -> list[Timed]:
@@ -126,6 +137,38 @@ def test_batches_begin_one_after_the_other(disk: str, raw: int, ring: Ring, buff
         assert starts == sorted(set(starts)), "in the order of the ring, each at an instant of its own"
     sums = counted_while_tracing(trace.device(disk))
     assert counted_in_records(trace.records()).reads == sums.reads == ROUNDS * BATCH
+
+
+def read_neighbours(raw: int, ring: Ring, buffer: mmap.mmap, trace: Trace) -> list[list[Seen]]:
+    page = uring.address_of(buffer)
+    batches = []
+    for n in range(ROUNDS):
+        places = [n * STRIDE + (i << 12) for i in range(BATCH)]
+        batches.append(ring.run([Request(uring.READ, raw, p, page + (i << 12), 4096) for i, p in enumerate(places)]))
+    assert trace.stop() == 0
+    return batches
+
+
+def test_neighbours_that_become_one_request(disk: str, raw: int, ring: Ring, buffer: mmap.mmap, tmp_path: Path) -> None:
+    """The first of a batch has the row and its return; the others have lost their bios to it."""
+    with mine(disk, tmp_path) as trace:
+        batches = read_neighbours(raw, ring, buffer, trace)
+    rows = rows_of(trace)
+    assert {row["size_bytes"] for row in rows} == {BATCH << 12} and len(rows) == ROUNDS
+    assert_within(timed([batch[0] for batch in batches]), spans_of(rows))
+    assert {(call.bytes, call.bios, call.requests) for call in trace.returns()} == {(4096, 1, 1)}
+    assert_consistent(trace)
+
+
+def test_others_bytes_do_not_stand_for_what_is_under_way(
+    disk: str, raw: int, ring: Ring, buffer: mmap.mmap, tmp_path: Path
+) -> None:
+    """A build in which each request has asked for as much again: no other's bytes in its row make up for that."""
+    asks_more = altered(tmp_path, "return.bpf.h", {ASKED: "	wait->asked += 2 * size_bytes;\n"})
+    with mine(disk, tmp_path, binary=asks_more) as trace:
+        read_neighbours(raw, ring, buffer, trace)
+    assert {(call.bytes, call.waited_ns) for call in trace.returns()} == {(4096, EMPTY)}
+    assert len(trace.returns()) == ROUNDS
 
 
 def test_a_large_read_has_one_return(disk: str, raw: int, ring: Ring, tmp_path: Path) -> None:
@@ -279,7 +322,7 @@ def test_a_linked_request_begins_when_it_is_taken(
 def test_linked_requests_wait_for_each_other(
     disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tmp_path: Path
 ) -> None:
-    """A chain is issued one after the other, partly after other system calls: counted only where it is certain."""
+    """A chain is issued one after the other, partly at the end of other system calls."""
     page = uring.address_of(buffer)
     descriptor = os.open(file, os.O_RDWR | os.O_DIRECT)
     chains = []
@@ -297,7 +340,7 @@ def test_linked_requests_wait_for_each_other(
     seen = [one for chain in chains for one in chain]
     rows = [row for row in rows_of(trace) if row["path"] == str(file)]
     known = sorted((row for row in rows if row["vfs_ns"] is not None), key=lambda row: row["start_ns"])
-    assert len(rows) == len(seen) >= len(known) >= ROUNDS  # how many, chance decides
+    assert len(rows) == len(seen) == len(known) and {row["origin"] for row in rows} == {"io_uring"}
     for row in known:
         assert any(one.begin_ns <= row["start_ns"] and row["start_ns"] + row["total_ns"] <= one.end_ns for one in seen)
     with_io, cached = calls(trace, "read")

@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -253,15 +253,17 @@ def tracing(output: Path, *arguments: str, binary: Path = TRACER) -> Iterator[Tr
         trace.stop(signal.SIGTERM)
 
 
-def altered(folder: Path, programs: str, before: str, after: str) -> Path:
-    """Another build of the tracer, with this change to a file of its programs."""
+def altered(folder: Path, programs: str, changes: Mapping[str, str]) -> Path:
+    """Another build of the tracer, with these changes to a file of its programs."""
     if shutil.which("clang") is None:
         raise unittest.SkipTest("no compiler here")
     copy = folder / "tracer"
     shutil.copytree(TRACER.parents[1], copy, ignore=shutil.ignore_patterns("build", "tests", "guests", "bench"))
     text = (copy / "bpf" / programs).read_text()
-    assert text.count(before) == 1
-    (copy / "bpf" / programs).write_text(text.replace(before, after))
+    for before, after in changes.items():
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    (copy / "bpf" / programs).write_text(text)
     subprocess.run(["make", "-s", "-C", str(copy)], check=True)
     return copy / "build" / TRACER.name
 
