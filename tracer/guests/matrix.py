@@ -35,6 +35,7 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_trace.py::test_latency_is_most_of_what_fio_saw",
     "tracer/tests/test_return.py::test_more_tasks_than_places",
     "tracer/tests/test_return.py::test_what_completes_while_the_call_returns_was_not_waited_for",
+    "tracer/tests/test_uring.py::test_others_bytes_do_not_stand_for_what_is_under_way",
     "tracer/tests/test_agreement.py::test_calls_that_wait_take_as_long_as_fio_says",
     "tracer/tests/test_spans.py::test_waiting_for_a_cpu",
 )

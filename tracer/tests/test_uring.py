@@ -155,7 +155,7 @@ def test_neighbours_that_become_one_request(disk: str, raw: int, ring: Ring, buf
         batches = read_neighbours(raw, ring, buffer, trace)
     rows = rows_of(trace)
     assert {row["size_bytes"] for row in rows} == {BATCH << 12} and len(rows) == ROUNDS
-    assert_within(timed([batch[0] for batch in batches]), spans_of(rows))
+    assert_within(timed([batch[0] for batch in batches]), spans_of(rows), AROUND_WORKER_NS)
     assert {(call.bytes, call.bios, call.requests) for call in trace.returns()} == {(4096, 1, 1)}
     assert_consistent(trace)
 
