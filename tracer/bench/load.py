@@ -40,6 +40,8 @@ WORKLOADS = {
     for workload in (
         Workload("loop32", "loop device on tmpfs, 4 KiB reads, depth 32", "memory", 512 << 20,
                  (*READS, "--ioengine=libaio", "--iodepth=32")),
+        Workload("uring32", "loop device on tmpfs, 4 KiB reads of io_uring, depth 32", "memory", 512 << 20,
+                 (*READS, "--ioengine=io_uring", "--iodepth=32")),
         Workload("disk32", "disk, 4 KiB reads, depth 32", "disk", 1 << 30,
                  (*READS, "--ioengine=libaio", "--iodepth=32")),
         Workload("disk1", "disk, 4 KiB reads, depth 1", "disk", 1 << 30, (*READS, "--ioengine=psync")),

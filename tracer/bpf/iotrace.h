@@ -227,8 +227,10 @@ struct iotrace_vfs_table {
 	__u64 returns_dropped;
 };
 
-#define IOTRACE_WAITS 8192 /* tasks that may wait for requests at a time, and as many requests of io_uring */
-#define IOTRACE_URING_REQUESTS 16384
+#define IOTRACE_WAITS 8192 /* tasks that may wait for requests at a time; those of io_uring's requests are behind them */
+#define IOTRACE_URING_WAYS 4
+#define IOTRACE_URING_BUCKET_BITS 12
+#define IOTRACE_URING_REQUESTS (IOTRACE_URING_WAYS << IOTRACE_URING_BUCKET_BITS)
 #define IOTRACE_URING_PROCESSES 1024
 
 /* ---- what is not I/O, with --context ---- */

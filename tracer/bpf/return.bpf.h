@@ -49,7 +49,7 @@ struct wait {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set before loading: 2 * IOTRACE_WAITS when it is used */
+	__uint(max_entries, 1); /* set before loading: for tasks and requests of io_uring when it is used */
 	__type(key, __u32);
 	__type(value, struct wait);
 } waits SEC(".maps");

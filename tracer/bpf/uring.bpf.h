@@ -22,20 +22,78 @@ const volatile bool traces_uring;
 const volatile __u32 async_data_bit; /* of io_kiocb.flags */
 
 struct uring_request {
-	struct call call;
+	__u64 address;	  /* of the io_kiocb; 0 = free */
+	struct call call; /* its task and number are not used */
 	struct iotrace_task task; /* queued its bios */
 	__u32 pid;		  /* took it from the ring */
+	__u16 place;
 	bool selected;		  /* that process passes the filters */
 	bool linked;
 };
 
-/* By address of the io_kiocb. What is over is overwritten when its place is used again. */
+struct uring_bucket {
+	struct uring_request way[IOTRACE_URING_WAYS];
+};
+
+/* By address, as flights are. Without --vfs nothing tells that a request is over; its place goes to another one. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* set before loading: IOTRACE_URING_REQUESTS when it is used */
-	__type(key, __u64);
-	__type(value, struct uring_request);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before loading: 1 << IOTRACE_URING_BUCKET_BITS when it is used */
+	__type(key, __u32);
+	__type(value, struct uring_bucket);
 } uring_requests SEC(".maps");
+
+static __always_inline __u32 uring_bucket_of(__u64 address)
+{
+	return low_half(address) * 0x9e3779b1U >> (32 - IOTRACE_URING_BUCKET_BITS);
+}
+
+static __always_inline struct uring_request *uring_find(__u64 address)
+{
+	__u32 index = uring_bucket_of(address);
+	struct uring_bucket *bucket = bpf_map_lookup_elem(&uring_requests, &index);
+
+	if (!bucket || !address)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < IOTRACE_URING_WAYS; i++)
+		if (bucket->way[i].address == address)
+			return &bucket->way[i];
+	return NULL;
+}
+
+/* The place of `address`, or a free one, or that of the request which was taken from its ring first. */
+static __always_inline struct uring_request *uring_claim(__u64 address)
+{
+	struct uring_request *request = uring_find(address), *oldest;
+	__u32 index = uring_bucket_of(address);
+	struct uring_bucket *bucket;
+	__u64 before;
+
+	if (request)
+		return request;
+	bucket = bpf_map_lookup_elem(&uring_requests, &index);
+	if (!bucket)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < IOTRACE_URING_WAYS; i++)
+		if (__sync_val_compare_and_swap(&bucket->way[i].address, 0, address) == 0) {
+			bucket->way[i].place = IOTRACE_URING_WAYS * index + i;
+			return &bucket->way[i];
+		}
+	oldest = &bucket->way[0];
+#pragma unroll
+	for (int i = 1; i < IOTRACE_URING_WAYS; i++)
+		if (bucket->way[i].call.enter_ns < oldest->call.enter_ns)
+			oldest = &bucket->way[i];
+	before = oldest->address;
+	return __sync_val_compare_and_swap(&oldest->address, before, address) == before ? oldest : NULL;
+}
+
+static __always_inline void uring_free(struct uring_request *request)
+{
+	*(volatile __u64 *)&request->address = 0;
+}
 
 /* When a process last queued a bio for a request of which nobody knows which one it is. */
 struct {
@@ -44,8 +102,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } uring_unnamed SEC(".maps");
-
-__u32 uring_waits_taken = 0;
 
 /* uapi/linux/io_uring.h */
 enum {
@@ -80,17 +136,24 @@ static __always_inline __u32 kind_of_opcode(__u8 opcode)
 
 static __always_inline int uring_begin(__u64 address)
 {
-	struct uring_request request = {0};
 	struct task_struct *current;
+	struct uring_request *request;
+	__u64 now;
 
 	if (!switched_on)
 		return 0;
+	now = bpf_ktime_get_ns();
 	current = bpf_get_current_task_btf();
-	request.call.enter_ns = bpf_ktime_get_ns();
-	request.call.kind = kind_of_opcode(PEEK(io_kiocb, address, opcode));
-	request.pid = current->tgid;
-	request.selected = measures_vfs && current_selected(current);
-	bpf_map_update_elem(&uring_requests, &address, &request, BPF_ANY);
+	request = uring_claim(address);
+	if (!request)
+		return 0;
+	request->call.enter_ns = now;
+	request->call.bios = 0;
+	request->call.wait = 0;
+	request->call.kind = kind_of_opcode(PEEK(io_kiocb, address, opcode));
+	request->pid = current->tgid;
+	request->selected = measures_vfs && current_selected(current);
+	request->linked = false;
 	return 0;
 }
 
@@ -145,7 +208,7 @@ static __always_inline void uring_wait_for(struct uring_request *request, struct
 {
 	if (request->call.bios == 1) {
 		request->task = flight->event.task;
-		request->call.wait = IOTRACE_WAITS + __sync_fetch_and_add(&uring_waits_taken, 1) % IOTRACE_WAITS;
+		request->call.wait = IOTRACE_WAITS + request->place;
 	} else if (request->task.tid != flight->event.task.tid) {
 		request->call.wait = 0; /* began here, goes on in a worker: its rows have two tasks, its return none */
 	}
@@ -166,7 +229,7 @@ static __always_inline struct uring_request *request_of_bio(struct iotrace_fligh
 	__u64 address = request_of_worker(current, &flight->generation) ?:
 			request_of_direct(bio, of, &flight->generation);
 
-	return address ? bpf_map_lookup_elem(&uring_requests, &address) : NULL;
+	return uring_find(address);
 }
 
 /*
@@ -200,8 +263,7 @@ static __always_inline bool uring_own(struct iotrace_flight *flight, struct task
 SEC("tp_btf/io_uring_link")
 int io_uring_link(__u64 *ctx)
 {
-	__u64 address = ctx[0];
-	struct uring_request *request = bpf_map_lookup_elem(&uring_requests, &address);
+	struct uring_request *request = uring_find(ctx[0]);
 
 	if (request)
 		request->linked = true;
@@ -211,9 +273,10 @@ int io_uring_link(__u64 *ctx)
 SEC("tp_btf/io_uring_req_failed")
 int io_uring_req_failed(__u64 *ctx)
 {
-	__u64 address = ctx[1];
+	struct uring_request *request = uring_find(ctx[1]);
 
-	bpf_map_delete_elem(&uring_requests, &address);
+	if (request)
+		uring_free(request);
 	return 0;
 }
 
@@ -259,7 +322,7 @@ SEC("tp_btf/io_uring_complete")
 int io_uring_complete(__u64 *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), address = ctx[1];
-	struct uring_request *request = address ? bpf_map_lookup_elem(&uring_requests, &address) : NULL;
+	struct uring_request *request = uring_find(address);
 	struct iotrace_vfs_table *table;
 	__u32 zero = 0;
 
@@ -272,7 +335,7 @@ int io_uring_complete(__u64 *ctx)
 		if (request->call.bios)
 			emit_return(ctx, table, &request->call, &request->task, now);
 	}
-	bpf_map_delete_elem(&uring_requests, &address);
+	uring_free(request);
 	return 0;
 }
 

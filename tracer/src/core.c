@@ -150,7 +150,7 @@ static void configure_uring(struct iotrace_bpf *skeleton, const struct options *
 	bpf_program__set_autoload(skeleton->progs.io_uring_req_failed, wanted && options->vfs);
 	bpf_program__set_autoload(skeleton->progs.io_uring_complete, wanted && options->vfs);
 	if (wanted)
-		bpf_map__set_max_entries(skeleton->maps.uring_requests, IOTRACE_URING_REQUESTS);
+		bpf_map__set_max_entries(skeleton->maps.uring_requests, 1 << IOTRACE_URING_BUCKET_BITS);
 	if (wanted && options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.uring_unnamed, IOTRACE_URING_PROCESSES);
 }
@@ -169,7 +169,7 @@ static void configure(struct core *core, const struct options *options)
 	bpf_map__set_max_entries(skeleton->maps.heads, core->probe.cpus);
 	bpf_map__set_max_entries(skeleton->maps.events, core->probe.cpus << core->log_bits);
 	if (options->vfs)
-		bpf_map__set_max_entries(skeleton->maps.waits, 2 * IOTRACE_WAITS);
+		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS + IOTRACE_URING_REQUESTS);
 	/* Since 6.5; only a safety net for interrupted completions. */
 	skeleton->rodata->io_done_follows = kernel_has_tracepoint("block_io_done", NULL);
 	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
