@@ -76,7 +76,8 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 		flight->event.origin = IOTRACE_JOURNAL;
 		return;
 	}
-	if (uring_own(flight, current, bio, of, kind == IOTRACE_CALL_IO_URING)) {
+	/* Not libaio's, whose requests may lie where one of io_uring's was. */
+	if (kind != IOTRACE_CALL_SUBMIT && uring_own(flight, current, bio, of, kind == IOTRACE_CALL_IO_URING)) {
 		flight->event.origin = IOTRACE_IO_URING;
 		return;
 	}

@@ -26,7 +26,7 @@ struct uring_request {
 	struct call call; /* its task and number are not used */
 	struct iotrace_task task; /* queued its bios */
 	__u32 pid;		  /* took it from the ring */
-	__u16 place;
+	__u16 place;		  /* its number in the table, and that of its wait behind those of tasks */
 	bool selected;		  /* that process passes the filters */
 	bool linked;
 };
