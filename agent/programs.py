@@ -55,11 +55,16 @@ def check_job_id(job_id: str) -> str:
 
 def _tracer(spec: api.TracerSpec, config: AgentConfig, program: Path, folder: Path) -> Launch:
     output = folder / "io.bin"
-    context = [f"--{name}={folder / name}.csv" for name in ("context", "peers") if not spec.without_context]
+    context = [] if spec.without_context else _context(set(spec.context_without), folder)
     calls = [] if spec.without_calls else ["--vfs"]
     argv = [str(program), "--output", str(output), "--ready-fd", "1", *calls, *context, *trace_filter(spec, config)]
     status = output.with_name("io.bin.json")
     return Launch("tracer", argv, folder, status_file=status, death_signal=signal.SIGTERM)
+
+
+def _context(without: set[str], folder: Path) -> list[str]:
+    peers = [] if "peers" in without else [f"--peers={folder}/peers.csv"]
+    return [f"--context={folder}/context.csv", *(f"--without={part}" for part in sorted(without - {"peers"})), *peers]
 
 
 def trace_filter(spec: api.TracerSpec, config: AgentConfig) -> list[str]:

@@ -22,6 +22,8 @@ SCALE, SCALES = "scale", "scales"
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 Scalar = str | int | float | bool
+#: What of the context a tracer can leave out; it then costs nothing.
+ContextPart = Literal["run-queue", "tcp", "page-cache", "peers"]
 
 
 class _Strict(BaseModel):
@@ -71,6 +73,7 @@ class Experiment(_Strict):
     tracing: Literal["required", "preferred", "off"] = "preferred"
     calls: bool = True
     context: bool = False
+    context_without: tuple[ContextPart, ...] = ()
     bucket_ms: int = Field(default=1000, ge=1, le=3_600_000)
     seed: int = Field(default=1, ge=0, lt=2**63)
     error_bound: float = Field(default=0.0, ge=0, le=1)
@@ -129,6 +132,8 @@ def validate_experiment(raw: dict[str, Any], where: str) -> Experiment:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ConfigError(f"{where}: workloads: the name {sorted(twice)[0]!r} is used twice")
+    if experiment.context_without and not experiment.context:
+        raise ConfigError(f"{where}: context_without: there is no context to leave it out of; add context: true")
     if experiment.scaling and len(set(experiment.scaling.servers)) < len(experiment.scaling.servers):
         raise ConfigError(f"{where}: scaling.servers: a number is there twice")
     if experiment.scaling and experiment.database.name != "hbase":

@@ -161,6 +161,7 @@ class Measurement:
                 by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
                 without_context=not self.plan.trace.context or without_btf,
                 without_calls=not self.plan.trace.calls or without_btf,
+                context_without=self.plan.trace.context_without,
             )
             agent = self.fleet.agents[node]
             try:

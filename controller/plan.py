@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from controller.databases.base import Database
 from controller.errors import ConfigError
-from controller.experiment import Experiment, PhaseSpec, WorkloadSpec
+from controller.experiment import ContextPart, Experiment, PhaseSpec, WorkloadSpec
 from controller.workloads import operation_counts, whole_number
 
 
@@ -71,6 +71,7 @@ class Trace(_Frozen):
     nodes: tuple[PlannedTrace, ...]
     calls: bool = True
     context: bool = False
+    context_without: tuple[ContextPart, ...] = ()
 
 
 class PlannedDatabase(_Frozen):
@@ -154,6 +155,7 @@ def make_plan(
             wanted=experiment.tracing,
             calls=experiment.calls,
             context=experiment.context,
+            context_without=experiment.context_without,
             nodes=tuple(PlannedTrace(node=node.name, by=by, target=target) for node in traced),
         ),
     )

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61gent/api/agent.proto\x12\x14stratabench.agent.v1\"\x07\n\x05\x45mpty\"\x15\n\x05\x46\x61\x63ts\x12\x0c\n\x04json\x18\x01 \x01(\t\"4\n\x0c\x43lockReading\x12\x11\n\tt_unix_ns\x18\x01 \x01(\x03\x12\x11\n\tt_mono_ns\x18\x02 \x01(\x03\"2\n\x0eSessionRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\x03\"\x8c\x01\n\nTracerSpec\x12/\n\x02\x62y\x18\x01 \x01(\x0e\x32#.stratabench.agent.v1.TracerSpec.By\x12\x17\n\x0fwithout_context\x18\x02 \x01(\x08\x12\x15\n\rwithout_calls\x18\x03 \x01(\x08\"\x1d\n\x02\x42y\x12\n\n\x06\x44\x45VICE\x10\x00\x12\x0b\n\x07PROCESS\x10\x01\"\xee\x01\n\nClientSpec\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0f\n\x07\x62inding\x18\x02 \x01(\t\x12\x44\n\nproperties\x18\x03 \x03(\x0b\x32\x30.stratabench.agent.v1.ClientSpec.PropertiesEntry\x12\x0f\n\x07threads\x18\x04 \x01(\x05\x12\x18\n\x10target_ops_per_s\x18\x05 \x01(\x01\x12\r\n\x05shard\x18\x06 \x01(\x05\x12\x0e\n\x06shards\x18\x07 \x01(\x05\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa2\x01\n\tAdminSpec\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0f\n\x07\x62inding\x18\x02 \x01(\t\x12\x43\n\nproperties\x18\x03 \x03(\x0b\x32/.stratabench.agent.v1.AdminSpec.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd3\x01\n\x07JobSpec\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\x12\x32\n\x06tracer\x18\x03 \x01(\x0b\x32 .stratabench.agent.v1.TracerSpecH\x00\x12\x32\n\x06\x63lient\x18\x04 \x01(\x0b\x32 .stratabench.agent.v1.ClientSpecH\x00\x12\x30\n\x05\x61\x64min\x18\x05 \x01(\x0b\x32\x1f.stratabench.agent.v1.AdminSpecH\x00\x42\t\n\x07program\"\x18\n\x06JobRef\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"2\n\tGoRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rstart_unix_ns\x18\x02 \x01(\x03\"/\n\x0bStopRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x10\n\x08grace_ms\x18\x02 \x01(\x03\"\xe0\x01\n\x08JobEvent\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.stratabench.agent.v1.JobEvent.State\x12\x11\n\texit_code\x18\x03 \x01(\x05\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x13\n\x0bstatus_json\x18\x05 \x01(\t\x12\x11\n\tt_unix_ns\x18\x06 \x01(\x03\"C\n\x05State\x12\x0c\n\x08STARTING\x10\x00\x12\t\n\x05READY\x10\x01\x12\x0b\n\x07RUNNING\x10\x02\x12\x08\n\x04\x44ONE\x10\x03\x12\n\n\x06\x46\x41ILED\x10\x04\":\n\x08\x46ileList\x12.\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1f.stratabench.agent.v1.FileEntry\"=\n\tFileEntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\"+\n\x0b\x46ileRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x19\n\tFileChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\'\n\x07\x45victed\x12\r\n\x05\x66iles\x18\x01 \x01(\x03\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x32\xb9\x05\n\x05\x41gent\x12\x44\n\x08GetFacts\x12\x1b.stratabench.agent.v1.Empty\x1a\x1b.stratabench.agent.v1.Facts\x12L\n\tReadClock\x12\x1b.stratabench.agent.v1.Empty\x1a\".stratabench.agent.v1.ClockReading\x12S\n\x07Session\x12$.stratabench.agent.v1.SessionRequest\x1a\x1e.stratabench.agent.v1.JobEvent(\x01\x30\x01\x12I\n\x08StartJob\x12\x1d.stratabench.agent.v1.JobSpec\x1a\x1e.stratabench.agent.v1.JobEvent\x12\x42\n\x02Go\x12\x1f.stratabench.agent.v1.GoRequest\x1a\x1b.stratabench.agent.v1.Empty\x12L\n\x07StopJob\x12!.stratabench.agent.v1.StopRequest\x1a\x1e.stratabench.agent.v1.JobEvent\x12I\n\tListFiles\x12\x1c.stratabench.agent.v1.JobRef\x1a\x1e.stratabench.agent.v1.FileList\x12Q\n\tFetchFile\x12!.stratabench.agent.v1.FileRequest\x1a\x1f.stratabench.agent.v1.FileChunk0\x01\x12L\n\x0e\x45victPageCache\x12\x1b.stratabench.agent.v1.Empty\x1a\x1d.stratabench.agent.v1.Evictedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x61gent/api/agent.proto\x12\x14stratabench.agent.v1\"\x07\n\x05\x45mpty\"\x15\n\x05\x46\x61\x63ts\x12\x0c\n\x04json\x18\x01 \x01(\t\"4\n\x0c\x43lockReading\x12\x11\n\tt_unix_ns\x18\x01 \x01(\x03\x12\x11\n\tt_mono_ns\x18\x02 \x01(\x03\"2\n\x0eSessionRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\x03\"\xa5\x01\n\nTracerSpec\x12/\n\x02\x62y\x18\x01 \x01(\x0e\x32#.stratabench.agent.v1.TracerSpec.By\x12\x17\n\x0fwithout_context\x18\x02 \x01(\x08\x12\x15\n\rwithout_calls\x18\x03 \x01(\x08\x12\x17\n\x0f\x63ontext_without\x18\x04 \x03(\t\"\x1d\n\x02\x42y\x12\n\n\x06\x44\x45VICE\x10\x00\x12\x0b\n\x07PROCESS\x10\x01\"\xee\x01\n\nClientSpec\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0f\n\x07\x62inding\x18\x02 \x01(\t\x12\x44\n\nproperties\x18\x03 \x03(\x0b\x32\x30.stratabench.agent.v1.ClientSpec.PropertiesEntry\x12\x0f\n\x07threads\x18\x04 \x01(\x05\x12\x18\n\x10target_ops_per_s\x18\x05 \x01(\x01\x12\r\n\x05shard\x18\x06 \x01(\x05\x12\x0e\n\x06shards\x18\x07 \x01(\x05\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa2\x01\n\tAdminSpec\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0f\n\x07\x62inding\x18\x02 \x01(\t\x12\x43\n\nproperties\x18\x03 \x03(\x0b\x32/.stratabench.agent.v1.AdminSpec.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd3\x01\n\x07JobSpec\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\x12\x32\n\x06tracer\x18\x03 \x01(\x0b\x32 .stratabench.agent.v1.TracerSpecH\x00\x12\x32\n\x06\x63lient\x18\x04 \x01(\x0b\x32 .stratabench.agent.v1.ClientSpecH\x00\x12\x30\n\x05\x61\x64min\x18\x05 \x01(\x0b\x32\x1f.stratabench.agent.v1.AdminSpecH\x00\x42\t\n\x07program\"\x18\n\x06JobRef\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"2\n\tGoRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rstart_unix_ns\x18\x02 \x01(\x03\"/\n\x0bStopRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x10\n\x08grace_ms\x18\x02 \x01(\x03\"\xe0\x01\n\x08JobEvent\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.stratabench.agent.v1.JobEvent.State\x12\x11\n\texit_code\x18\x03 \x01(\x05\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x13\n\x0bstatus_json\x18\x05 \x01(\t\x12\x11\n\tt_unix_ns\x18\x06 \x01(\x03\"C\n\x05State\x12\x0c\n\x08STARTING\x10\x00\x12\t\n\x05READY\x10\x01\x12\x0b\n\x07RUNNING\x10\x02\x12\x08\n\x04\x44ONE\x10\x03\x12\n\n\x06\x46\x41ILED\x10\x04\":\n\x08\x46ileList\x12.\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1f.stratabench.agent.v1.FileEntry\"=\n\tFileEntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\"+\n\x0b\x46ileRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x19\n\tFileChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\'\n\x07\x45victed\x12\r\n\x05\x66iles\x18\x01 \x01(\x03\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x32\xb9\x05\n\x05\x41gent\x12\x44\n\x08GetFacts\x12\x1b.stratabench.agent.v1.Empty\x1a\x1b.stratabench.agent.v1.Facts\x12L\n\tReadClock\x12\x1b.stratabench.agent.v1.Empty\x1a\".stratabench.agent.v1.ClockReading\x12S\n\x07Session\x12$.stratabench.agent.v1.SessionRequest\x1a\x1e.stratabench.agent.v1.JobEvent(\x01\x30\x01\x12I\n\x08StartJob\x12\x1d.stratabench.agent.v1.JobSpec\x1a\x1e.stratabench.agent.v1.JobEvent\x12\x42\n\x02Go\x12\x1f.stratabench.agent.v1.GoRequest\x1a\x1b.stratabench.agent.v1.Empty\x12L\n\x07StopJob\x12!.stratabench.agent.v1.StopRequest\x1a\x1e.stratabench.agent.v1.JobEvent\x12I\n\tListFiles\x12\x1c.stratabench.agent.v1.JobRef\x1a\x1e.stratabench.agent.v1.FileList\x12Q\n\tFetchFile\x12!.stratabench.agent.v1.FileRequest\x1a\x1f.stratabench.agent.v1.FileChunk0\x01\x12L\n\x0e\x45victPageCache\x12\x1b.stratabench.agent.v1.Empty\x1a\x1d.stratabench.agent.v1.Evictedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,39 +44,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SESSIONREQUEST']._serialized_start=133
   _globals['_SESSIONREQUEST']._serialized_end=183
   _globals['_TRACERSPEC']._serialized_start=186
-  _globals['_TRACERSPEC']._serialized_end=326
-  _globals['_TRACERSPEC_BY']._serialized_start=297
-  _globals['_TRACERSPEC_BY']._serialized_end=326
-  _globals['_CLIENTSPEC']._serialized_start=329
-  _globals['_CLIENTSPEC']._serialized_end=567
-  _globals['_CLIENTSPEC_PROPERTIESENTRY']._serialized_start=518
-  _globals['_CLIENTSPEC_PROPERTIESENTRY']._serialized_end=567
-  _globals['_ADMINSPEC']._serialized_start=570
-  _globals['_ADMINSPEC']._serialized_end=732
-  _globals['_ADMINSPEC_PROPERTIESENTRY']._serialized_start=518
-  _globals['_ADMINSPEC_PROPERTIESENTRY']._serialized_end=567
-  _globals['_JOBSPEC']._serialized_start=735
-  _globals['_JOBSPEC']._serialized_end=946
-  _globals['_JOBREF']._serialized_start=948
-  _globals['_JOBREF']._serialized_end=972
-  _globals['_GOREQUEST']._serialized_start=974
-  _globals['_GOREQUEST']._serialized_end=1024
-  _globals['_STOPREQUEST']._serialized_start=1026
-  _globals['_STOPREQUEST']._serialized_end=1073
-  _globals['_JOBEVENT']._serialized_start=1076
-  _globals['_JOBEVENT']._serialized_end=1300
-  _globals['_JOBEVENT_STATE']._serialized_start=1233
-  _globals['_JOBEVENT_STATE']._serialized_end=1300
-  _globals['_FILELIST']._serialized_start=1302
-  _globals['_FILELIST']._serialized_end=1360
-  _globals['_FILEENTRY']._serialized_start=1362
-  _globals['_FILEENTRY']._serialized_end=1423
-  _globals['_FILEREQUEST']._serialized_start=1425
-  _globals['_FILEREQUEST']._serialized_end=1468
-  _globals['_FILECHUNK']._serialized_start=1470
-  _globals['_FILECHUNK']._serialized_end=1495
-  _globals['_EVICTED']._serialized_start=1497
-  _globals['_EVICTED']._serialized_end=1536
-  _globals['_AGENT']._serialized_start=1539
-  _globals['_AGENT']._serialized_end=2236
+  _globals['_TRACERSPEC']._serialized_end=351
+  _globals['_TRACERSPEC_BY']._serialized_start=322
+  _globals['_TRACERSPEC_BY']._serialized_end=351
+  _globals['_CLIENTSPEC']._serialized_start=354
+  _globals['_CLIENTSPEC']._serialized_end=592
+  _globals['_CLIENTSPEC_PROPERTIESENTRY']._serialized_start=543
+  _globals['_CLIENTSPEC_PROPERTIESENTRY']._serialized_end=592
+  _globals['_ADMINSPEC']._serialized_start=595
+  _globals['_ADMINSPEC']._serialized_end=757
+  _globals['_ADMINSPEC_PROPERTIESENTRY']._serialized_start=543
+  _globals['_ADMINSPEC_PROPERTIESENTRY']._serialized_end=592
+  _globals['_JOBSPEC']._serialized_start=760
+  _globals['_JOBSPEC']._serialized_end=971
+  _globals['_JOBREF']._serialized_start=973
+  _globals['_JOBREF']._serialized_end=997
+  _globals['_GOREQUEST']._serialized_start=999
+  _globals['_GOREQUEST']._serialized_end=1049
+  _globals['_STOPREQUEST']._serialized_start=1051
+  _globals['_STOPREQUEST']._serialized_end=1098
+  _globals['_JOBEVENT']._serialized_start=1101
+  _globals['_JOBEVENT']._serialized_end=1325
+  _globals['_JOBEVENT_STATE']._serialized_start=1258
+  _globals['_JOBEVENT_STATE']._serialized_end=1325
+  _globals['_FILELIST']._serialized_start=1327
+  _globals['_FILELIST']._serialized_end=1385
+  _globals['_FILEENTRY']._serialized_start=1387
+  _globals['_FILEENTRY']._serialized_end=1448
+  _globals['_FILEREQUEST']._serialized_start=1450
+  _globals['_FILEREQUEST']._serialized_end=1493
+  _globals['_FILECHUNK']._serialized_start=1495
+  _globals['_FILECHUNK']._serialized_end=1520
+  _globals['_EVICTED']._serialized_start=1522
+  _globals['_EVICTED']._serialized_end=1561
+  _globals['_AGENT']._serialized_start=1564
+  _globals['_AGENT']._serialized_end=2261
 # @@protoc_insertion_point(module_scope)

@@ -121,21 +121,27 @@ class TracerSpec(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     WITHOUT_CONTEXT_FIELD_NUMBER: _builtins.int
     WITHOUT_CALLS_FIELD_NUMBER: _builtins.int
+    CONTEXT_WITHOUT_FIELD_NUMBER: _builtins.int
     by: Global___TracerSpec.By.ValueType
     without_context: _builtins.bool
     """no context.csv and peers.csv: they cost programs at each context switch and TCP segment"""
     without_calls: _builtins.bool
     """no counts and times of calls on files, and no returns: they cost a program at each call"""
+    @_builtins.property
+    def context_without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of the context: run-queue, tcp, page-cache, peers"""
+
     def __init__(
         self,
         *,
         by: Global___TracerSpec.By.ValueType = ...,
         without_context: _builtins.bool = ...,
         without_calls: _builtins.bool = ...,
+        context_without: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "without_calls", b"without_calls", "without_context", b"without_context"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "context_without", b"context_without", "without_calls", b"without_calls", "without_context", b"without_context"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -327,9 +327,9 @@ def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
     assert cached_pages() == 0
 
 
-def _trace(agent: Running, *, bare: bool) -> Path:
+def _trace(agent: Running, **options: Any) -> Path:
     """The folder with the files of a tracer that lived until a status said that it runs."""
-    spec = api.TracerSpec(by=api.TracerSpec.PROCESS, without_context=bare, without_calls=bare)
+    spec = api.TracerSpec(by=api.TracerSpec.PROCESS, **options)
 
     async def use(recorder: Recorder) -> None:
         await recorder.client.start(api.JobSpec(job_id="tracer", deadline_ms=60_000, tracer=spec))
@@ -348,7 +348,7 @@ def _trace(agent: Running, *, bare: bool) -> Path:
 @pytest.mark.root
 def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None:
     before_ns = time.time_ns()
-    folder = _trace(tracing_agent, bare=False)
+    folder = _trace(tracing_agent)
     after_ns = time.time_ns()
     with (folder / "context.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -371,11 +371,23 @@ def test_a_tracer_brings_the_context_of_its_time(tracing_agent: Running) -> None
 @pytest.mark.bpf
 @pytest.mark.root
 def test_a_tracer_without_context_and_calls_loads_no_program_for_them(tracing_agent: Running) -> None:
-    folder = _trace(tracing_agent, bare=True)
+    folder = _trace(tracing_agent, without_context=True, without_calls=True)
     assert not (folder / "context.csv").exists() and not (folder / "peers.csv").exists()
     probes = json.loads((folder / "io.bin.json").read_text())["probes"]
     assert "block_rq_issue" in probes
     assert not {"sched_switch", "sched_wakeup", "tcp_probe", "sys_exit"} & set(probes)
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_parts_of_the_context_are_left_out(tracing_agent: Running) -> None:
+    folder = _trace(tracing_agent, context_without=["peers", "run-queue"])
+    assert not (folder / "peers.csv").exists()
+    with (folder / "context.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["run_queue_waits"] for line in lines} == {""}
+    assert all(int(line["page_cache_folios_added"]) >= 0 and int(line["tcp_rtt_samples"]) >= 0 for line in lines)
+    assert "sched_switch" not in json.loads((folder / "io.bin.json").read_text())["probes"]
 
 
 def test_an_agent_that_is_not_there(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ def test_defaults_and_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (GOOD + "context_without: [tcp]", "there is no context to leave it out of"),
+        (GOOD + "context: true\ncontext_without: [tpc]", "got 'tpc'"),
         (GOOD + "sead: 1", "unknown key 'sead' (did you mean 'seed'?)"),
         (GOOD.replace("workload: messenger", "workload: m, run: {thread: 3}"), "(did you mean 'threads'?)"),
         (GOOD.replace("workload: messenger", "workload: m, run: {threads: -3}"), "greater than or equal to 1, got -3"),
