@@ -37,7 +37,7 @@ FILE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Job:
-    """A fio job of so many I/Os. `waits`: each I/O is a system call that returns when it is done."""
+    """So many I/Os, by so many threads of fio. `waits`: each I/O is a system call that returns when it is done."""
 
     title: str
     medium: str
@@ -45,6 +45,7 @@ class Job:
     waits: bool
     fio: tuple[str, ...]
     syncs: bool = False
+    threads: int = 1
 
 
 JOBS = (
@@ -52,9 +53,13 @@ JOBS = (
     Job("disk, 4 KiB writes, psync", "disk", 50_000, True, ("--rw=randwrite", "--direct=1", "--ioengine=psync")),
     Job("disk, fsync after a 4 KiB write", "disk", 5_000, True,
         ("--rw=randwrite", "--ioengine=psync", "--fsync=1"), syncs=True),
+    Job("disk, 4 KiB reads, psync, 32 threads", "disk", 200_000, True,
+        ("--rw=randread", "--direct=1", "--ioengine=psync"), threads=32),
     Job("disk, 4 KiB reads, libaio depth 32", "disk", 200_000, False,
         ("--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=32")),
     Job("loop device, 4 KiB reads, psync", "memory", 50_000, True, ("--rw=randread", "--direct=1", "--ioengine=psync")),
+    Job("loop device, 4 KiB reads, psync, 32 threads", "memory", 500_000, True,
+        ("--rw=randread", "--direct=1", "--ioengine=psync"), threads=32),
     Job("loop device, 4 KiB reads, libaio depth 32", "memory", 500_000, False,
         ("--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=32")),
 )  # fmt: skip
@@ -64,7 +69,7 @@ JOBS = (
 class Agreement:
     """What both say about one job: I/Os, and latencies in ns by percentile. `lost`: records that have no row.
 
-    `gaps_ns`: fio's time less the tracer's, call by call, of jobs that wait on a raw disk; None for others.
+    `gaps_ns`: fio's time less the tracer's, call by call, of one thread that waits on a raw disk; else None.
     """
 
     job: Job
@@ -97,12 +102,12 @@ def quantiles_ns(values: NDArray[np.int64]) -> tuple[float, ...]:
 def fio_says(job: Job, target: Path, folder: Path) -> tuple[int, tuple[float, ...], NDArray[np.int64] | None]:
     """Runs the job; returns how many I/Os fio did, the quantiles of their latency in ns, and its log.
 
-    The log holds latency in ns and offset in bytes of every I/O. fio logs no syncs and counts them in buckets (at most
-    1.6 % wide), so there the quantiles are not exact, and the log is None. May raise LoadError.
+    The log holds latency in ns and offset in bytes of every I/O, thread by thread. fio logs no syncs and counts them in
+    buckets (at most 1.6 % wide), so there the quantiles are not exact, and the log is None. May raise LoadError.
     """
     command = ["fio", "--name=agreement", "--thread", f"--filename={target}", f"--size={FILE_BYTES}", "--bs=4k",
-               f"--io_size={job.ios * 4096}", "--norandommap", "--randrepeat=1", "--overwrite=1",
-               "--output-format=json", f"--write_lat_log={folder}/fio", "--log_offset=1", *job.fio]  # fmt: skip
+               f"--io_size={job.ios // job.threads * 4096}", f"--numjobs={job.threads}", "--norandommap", "--randrepeat=1",
+               "--overwrite=1", "--output-format=json", f"--write_lat_log={folder}/fio", "--log_offset=1", *job.fio]  # fmt: skip
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise LoadError(f"fio ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
@@ -110,7 +115,8 @@ def fio_says(job: Job, target: Path, folder: Path) -> tuple[int, tuple[float, ..
         (said,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
         sync = said["sync"]["lat_ns"]
         return sync["N"], tuple(float(sync["percentile"][f"{q:.6f}"]) for q in QUANTILES), None
-    log = np.loadtxt(folder / "fio_clat.1.log", delimiter=",", usecols=(1, 4), dtype=np.int64, ndmin=2)
+    logs = [folder / f"fio_clat.{thread}.log" for thread in range(1, job.threads + 1)]
+    log = np.concatenate([np.loadtxt(each, delimiter=",", usecols=(1, 4), dtype=np.int64, ndmin=2) for each in logs])
     return len(log), quantiles_ns(log[:, 0]), log
 
 
@@ -158,7 +164,8 @@ def compare(job: Job, directory: Path) -> Agreement:
         status = json.loads((folder / "io.bin.json").read_text())
         (disk,) = [disk for disk in status["devices"] if disk["device"] == device]
         lost = status["dropped"] + disk["excluded"].get("completion_not_seen", 0)
-        gaps = gaps_ns(log, rows) if log is not None and job.waits and job.medium == "memory" else None
+        in_order = job.waits and job.threads == 1 and job.medium == "memory"
+        gaps = gaps_ns(log, rows) if log is not None and in_order else None
         return Agreement(job, fio_ios, len(rows), fio_ns, quantiles_ns(rows[:, 0]), lost, gaps)
 
 

@@ -130,13 +130,18 @@ def beside() -> list[Tool]:
 
 
 def floors() -> list[Tool]:
-    """Below which no tracer that is attached to these tracepoints comes: programs that do nothing, or the least."""
+    """Below which no tracer that is attached to these tracepoints comes: programs that do nothing, or the least.
+
+    Each of our modes has the one of its own tracepoints: the least with interrupts stands beside --no-vfs, with
+    sys_enter beside the default, with sys_exit beside --vfs.
+    """
     return [
         _floor("empty programs", "empty.py", *REQUEST_TRACEPOINTS),
         _floor("empty programs, interrupts too", "empty.py", *REQUEST_TRACEPOINTS, *BESIDE_REQUESTS),
-        _floor("empty programs, system calls too", "empty.py", *REQUEST_TRACEPOINTS, "sys_enter"),
         _floor("the least with a record", "least.py"),
-        _floor("the least with a record, system calls too", "least.py", "sys_enter"),
+        _floor("the least, interrupts too", "least.py", *BESIDE_REQUESTS),
+        _floor("the least, interrupts and sys_enter too", "least.py", *BESIDE_REQUESTS, "sys_enter"),
+        _floor("the least, sys_exit too", "least.py", *BESIDE_REQUESTS, "sys_enter", "sys_exit"),
     ]
 
 
