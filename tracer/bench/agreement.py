@@ -106,8 +106,9 @@ def fio_says(job: Job, target: Path, folder: Path) -> tuple[int, tuple[float, ..
     buckets (at most 1.6 % wide), so there the quantiles are not exact, and the log is None. May raise LoadError.
     """
     command = ["fio", "--name=agreement", "--thread", f"--filename={target}", f"--size={FILE_BYTES}", "--bs=4k",
-               f"--io_size={job.ios // job.threads * 4096}", f"--numjobs={job.threads}", "--norandommap", "--randrepeat=1",
-               "--overwrite=1", "--output-format=json", f"--write_lat_log={folder}/fio", "--log_offset=1", *job.fio]  # fmt: skip
+               f"--numjobs={job.threads}", f"--io_size={job.ios // job.threads * 4096}", "--norandommap",
+               "--randrepeat=1", "--overwrite=1", "--output-format=json", f"--write_lat_log={folder}/fio",
+               "--log_offset=1", *job.fio]  # fmt: skip
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise LoadError(f"fio ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
