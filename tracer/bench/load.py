@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracer.bench.block_trace import traced_disks
+
 BLOCK_BYTES = 4096
 START_TIMEOUT_S = 60
 LONGEST_S = 24 * 3600  # fio is ended before
@@ -114,6 +116,8 @@ def ended_by_signals() -> Iterator[None]:
 @contextmanager
 def running(workload: Workload, directory: Path) -> Iterator[Load]:
     """fio under way; all that it needed is gone afterwards. `directory` is where the file of a `disk` workload lies."""
+    if traced := traced_disks():
+        raise LoadError(f"blktrace is on for {', '.join(traced)} and slows all down: end it (blktrace -d DISK -k)")
     with ExitStack() as stack:
         if workload.medium == "network":
             process = stack.enter_context(_fio(_connection(workload)))

@@ -20,10 +20,11 @@ import pytest
 
 from tracer.bench import alternating, memory, ratio, report
 from tracer.bench.alternating import Result
+from tracer.bench.block_trace import end_block_trace, traced_disks
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
-from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, control, floors, strata, variant
+from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, ToolError, control, floors, strata, variant
 from tracer.bench.windows import OUTPUT_ROOT, Plan, Window, measure, tool_attached
 from tracer.tests.tracing import diskstats
 
@@ -239,6 +240,36 @@ def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> 
     assert len(runs) >= len(REQUEST_TRACEPOINTS)
     # The listing takes its time, during which the load goes on.
     assert all(count > 0.9 * ios > 0 for count in runs.values()), (ios, runs)
+
+
+def leaving_a_block_trace(device: str, _folder: Path) -> list[str]:
+    """As blktrace does where it may not read what it has set up."""
+    return ["sh", "-c", 'echo 1 >"/sys/block/$0/trace/enable"', device]
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_block_trace_that_a_tool_leaves_on_is_ended(load: Load) -> None:
+    if not Path(f"/sys/block/{load.device}/trace/enable").exists():
+        pytest.skip("this kernel has no block trace")
+    with pytest.raises(ToolError), tool_attached(Tool("leaves", leaving_a_block_trace), load):
+        pass
+    assert traced_disks() == []
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_nothing_is_measured_beside_a_block_trace(load: Load, tmp_path: Path) -> None:
+    subprocess.run(leaving_a_block_trace(load.device, tmp_path), check=True)
+    try:
+        assert traced_disks() == [load.device]
+        with pytest.raises(LoadError, match=f"blktrace is on for {load.device}"), running(load.workload, tmp_path):
+            pass
+    finally:
+        end_block_trace(load.device)
+    assert traced_disks() == []
 
 
 def runs_in(attached: Attached, load: Load, seconds: float) -> tuple[int, int]:

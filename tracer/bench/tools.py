@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tracer.bench.block_trace import end_block_trace
 from tracer.bench.counters import BpfObjects, process_cpu_ns
 from tracer.guests.command import UnavailableError
 from tracer.guests.kernels import KERNELS, prepare_headers
@@ -173,6 +174,7 @@ class Attached:
     def __init__(self, tool: Tool, device: str, folder: Path) -> None:
         self.tool = tool
         self.folder = folder
+        self._device = device
         begin = time.monotonic()
         self._start(device)
         try:
@@ -259,6 +261,7 @@ class Attached:
         self._process.wait()
         with suppress(OSError):
             os.close(self._ready_fd)
+        end_block_trace(self._device)
 
 
 def await_gone(objects: BpfObjects) -> None:

@@ -21,8 +21,8 @@ from tracer.guests.layout import DISKS, LEFT_OUT, TESTS_UNTIL
 from tracer.guests.workloads import WORKLOADS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Twice what an emulated guest takes by itself for everything, and beside two others.
-LIMITS = Limits(cpu_s=1200, wall_s=2400)
+# Twice what an emulated guest takes for everything, beside two others on two CPUs.
+LIMITS = Limits(cpu_s=2400, wall_s=4800)
 # When time is short, those that say most about a kernel come first.
 FIRST = ("test_trace.py", "test_driver.py", "test_vfs.py", "test_return.py", "test_uring.py", "test_attribution.py",
          "test_volumes.py")  # fmt: skip
