@@ -290,6 +290,12 @@ static __always_inline bool is_wanted(struct request *rq, struct iotrace_flight 
 	return now - begin >= min_latency_ns;
 }
 
+/* Before the trace was switched on, as far as the request tells: the kernel may read the clock once for several. */
+static __always_inline bool may_have_begun_before(struct request *rq)
+{
+	return FIELD(rq, start_time_ns) < switched_on_ns;
+}
+
 /* Which count a request belongs to, or IOTRACE_EX_COUNT when a record is to be made of it. */
 static __always_inline int exclusion(struct request *rq, struct iotrace_flight *flight, __u64 now, __u8 status)
 {
@@ -381,7 +387,8 @@ static __always_inline void finish(void *ctx, struct request *rq, __u64 now, __u
 		count(&of_device->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 	if (flight)
 		flight->event.flags = FLIGHT_DONE;
-	if (flight && !io_done_follows && is_of_bio(flight))
+	/* Now, for when the bio has ended, another CPU may queue it again at once, and the flight is that one's. */
+	if (flight && is_of_bio(flight) && !(io_done_follows && may_have_begun_before(rq)))
 		flight_free(flight);
 }
 
@@ -423,8 +430,8 @@ int BPF_PROG(block_io_done, struct request *rq)
 	if (in_flush_sequence(rq) && !is_flush_command(rq))
 		return 0;
 	flight = flight_known(&request);
-	/* With none, block_rq_complete has seen to it, and the bio whose flight it was has already gone on to another. */
-	if (!flight && BIOS_FLIGHTS_GO_ON && request.last_bio && request.generation >= switched_on_ns)
+	/* With none, block_rq_complete has seen to it. */
+	if (!flight && BIOS_FLIGHTS_GO_ON && request.last_bio && !may_have_begun_before(rq))
 		return 0;
 	if (!flight || !(flight->event.flags & FLIGHT_DONE)) {
 		finish(ctx, rq, bpf_ktime_get_ns(), 0);

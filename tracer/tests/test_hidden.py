@@ -14,6 +14,16 @@ pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 # Both programs that follow completions go through finish().
 ASKED = "	bool on = switched_on;\n\n"
+# The last that is done about a request, after others may have its bio already.
+FREED = "	if (flight && flight->event.flags & FLIGHT_DONE)\n		flight_free(flight);\n"
+LINGER = """	if (flight && flight->event.flags & FLIGHT_DONE) {
+		__u64 begin = bpf_ktime_get_ns();
+
+		for (int i = 0; i < 400 && begin % 64 == 0 && bpf_ktime_get_ns() - begin < 20000; i++)
+			;
+		flight_free(flight);
+	}
+"""
 HIDDEN = "	if (on && FIELD(rq, start_time_ns) % 16 == 0)\n		return;\n"
 
 
@@ -21,6 +31,13 @@ HIDDEN = "	if (on && FIELD(rq, start_time_ns) % 16 == 0)\n		return;\n"
 def blind(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracer that does not see the completion of one request in 16."""
     return altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", {ASKED: ASKED + HIDDEN})
+
+
+@pytest.fixture(scope="module")
+def blind_and_slow(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, and it now and then takes 20 us for the end of a request."""
+    changes = {ASKED: ASKED + HIDDEN, FREED: LINGER}
+    return altered(tmp_path_factory.mktemp("slow"), "request.bpf.h", changes)
 
 
 def assert_closed_without(blind: Path, disk: str, output: Path, *jobs: list[str]) -> None:
@@ -48,6 +65,13 @@ def fio_job(name: str, *arguments: str) -> list[str]:
 def test_small_requests(blind: Path, disk: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", *arguments)
     assert_closed_without(blind, disk, tmp_path / "io.bin", job)
+
+
+def test_bios_that_are_queued_again_at_once(blind_and_slow: Path, disk: str, tmp_path: Path) -> None:
+    """What is known of a bio's next request does not go with the one before."""
+    arguments = ("--rw=randrw", "--ioengine=libaio", "--iodepth=32", "--numjobs=2", "--number_ios=40000")
+    job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", *arguments)
+    assert_closed_without(blind_and_slow, disk, tmp_path / "io.bin", job)
 
 
 def test_bios_that_are_split(blind: Path, disk: str, tmp_path: Path) -> None:
