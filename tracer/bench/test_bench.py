@@ -247,12 +247,17 @@ def leaving_a_block_trace(device: str, _folder: Path) -> list[str]:
     return ["sh", "-c", 'echo 1 >"/sys/block/$0/trace/enable"', device]
 
 
+@pytest.fixture
+def can_block_trace(load: Load) -> None:
+    if not Path(f"/sys/block/{load.device}/trace/enable").exists():
+        pytest.skip("this kernel has no block trace")
+
+
 @pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
+@pytest.mark.usefixtures("can_block_trace")
 def test_a_block_trace_that_a_tool_leaves_on_is_ended(load: Load) -> None:
-    if not Path(f"/sys/block/{load.device}/trace/enable").exists():
-        pytest.skip("this kernel has no block trace")
     with pytest.raises(ToolError), tool_attached(Tool("leaves", leaving_a_block_trace), load):
         pass
     assert traced_disks() == []
@@ -261,6 +266,7 @@ def test_a_block_trace_that_a_tool_leaves_on_is_ended(load: Load) -> None:
 @pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
+@pytest.mark.usefixtures("can_block_trace")
 def test_nothing_is_measured_beside_a_block_trace(load: Load, tmp_path: Path) -> None:
     subprocess.run(leaving_a_block_trace(load.device, tmp_path), check=True)
     try:
