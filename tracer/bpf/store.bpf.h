@@ -92,6 +92,44 @@ const volatile bool io_done_follows;
 #define bio_claim flight_claim
 #define bio_free flight_free
 
+/* ---- the request that has ended ---- */
+
+/* The last one whose end a CPU has seen, for block_io_done, which comes next. */
+struct ended {
+	__u64 request;
+	__u64 generation;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ended);
+} ended_last SEC(".maps");
+
+static __always_inline void ended_note(__u64 request, __u64 generation)
+{
+	__u32 zero = 0;
+	struct ended *last = bpf_map_lookup_elem(&ended_last, &zero);
+
+	if (!last)
+		return;
+	last->request = request;
+	last->generation = generation;
+}
+
+/* True only once. An interrupt may have noted another one since: then nothing is known. */
+static __always_inline bool ended_forget(__u64 request, __u64 generation)
+{
+	__u32 zero = 0;
+	struct ended *last = bpf_map_lookup_elem(&ended_last, &zero);
+
+	if (!last || last->request != request || last->generation != generation)
+		return false;
+	last->request = 0;
+	return true;
+}
+
 /* ---- interrupts ---- */
 
 /* Set before loading: the disk whose interrupt it is, 0 = no disk's. */
