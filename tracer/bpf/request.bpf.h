@@ -366,19 +366,20 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 
 /*
  * One request is over: the same condition under which blk_account_io_done() and, for flush commands,
- * blk_account_io_flush() count it, so that the sum can be compared with diskstats. True: nothing is known of it any more.
+ * blk_account_io_flush() count it, so that the sum can be compared with diskstats. `flight`: NULL when it has to be looked
+ * for. True: nothing is known of the request any more.
  */
-static __always_inline bool finish(void *ctx, struct request *rq, __u64 now, __u8 status)
+static __always_inline bool finish(void *ctx, struct request *rq, struct iotrace_flight *flight, __u64 now, __u8 status)
 {
 	__u32 device = device_of_request(rq), op = FIELD(rq, cmd_flags) & OP_MASK;
 	struct iotrace_counters *of_device = counters_of(device);
 	bool counted = is_counted(rq);
-	struct iotrace_flight *flight;
 	bool on = switched_on;
 
 	if (!of_device)
 		return false;
-	flight = flight_of_request(rq, now);
+	if (!flight)
+		flight = flight_of_request(rq, now);
 	if (flight && on && op != OP_DRV_IN && op != OP_DRV_OUT)
 		record_or_exclude(ctx, rq, flight, of_device, device, now, status, counted);
 	else if (counted && !on)
@@ -414,7 +415,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 			flight->event.flags |= FLIGHT_FLUSHED;
 		return 0;
 	}
-	if (finish(ctx, rq, now, status_of(error)) && io_done_follows)
+	if (finish(ctx, rq, NULL, now, status_of(error)) && io_done_follows)
 		ended_note((__u64)rq, FIELD(rq, start_time_ns));
 	return 0;
 }
@@ -441,8 +442,12 @@ int BPF_PROG(block_io_done, struct request *rq)
 	if (!flight && BIOS_FLIGHTS_GO_ON && request.last_bio && !may_have_begun_before(rq))
 		return 0;
 	if (!flight || !(flight->event.flags & FLIGHT_DONE)) {
-		finish(ctx, rq, bpf_ktime_get_ns(), 0);
-		flight = flight_known(&request);
+		/* Its bios have ended. When another CPU queues the last one again, that one gets another flight from now on. */
+		if (flight)
+			flight->key = request.address;
+		finish(ctx, rq, flight, bpf_ktime_get_ns(), 0);
+		if (!flight)
+			flight = flight_known(&request);
 	}
 	if (flight && flight->event.flags & FLIGHT_DONE)
 		flight_free(flight);
