@@ -6,7 +6,10 @@ import os
 import signal
 from collections.abc import Sequence
 
-from bcc import BPF  # type: ignore[import-not-found]
+try:
+    from bcc import BPF  # type: ignore[import-not-found]
+except ModuleNotFoundError:
+    raise SystemExit("the floors are BCC programs, and /usr/bin/python3 has no bcc: install python3-bpfcc") from None
 
 ENDS = {signal.SIGINT, signal.SIGTERM}
 
