@@ -445,6 +445,7 @@ int BPF_PROG(block_io_done, struct request *rq)
 		/* Its bios have ended. When another CPU queues the last one again, that one gets another flight from now on. */
 		if (flight)
 			flight->key = request.address;
+		barrier_var(flight); /* else the compiler makes two of finish(), more than Linux before 5.2 takes */
 		finish(ctx, rq, flight, bpf_ktime_get_ns(), 0);
 		if (!flight)
 			flight = flight_known(&request);
