@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SETUP, ENTER, REGISTER = 425, 426, 427  # the same on all architectures
-READV, WRITEV, FSYNC, READ_FIXED, WRITE_FIXED, READ, WRITE = 1, 2, 3, 4, 5, 22, 23
+NOP, READV, WRITEV, FSYNC, READ_FIXED, WRITE_FIXED, READ, WRITE = 0, 1, 2, 3, 4, 5, 22, 23
 FIXED_FILE, LINK, ASYNC = 1, 4, 16  # flags of an entry
 GETEVENTS = 1
 REGISTER_BUFFERS, REGISTER_FILES, UNREGISTER_FILES = 0, 2, 3
@@ -31,7 +31,7 @@ class Request:
     """What is asked for. `address` is that of the buffer (READV, WRITEV: of an iovec)."""
 
     opcode: int
-    file: int
+    file: int = -1
     offset: int = 0
     address: int = 0
     size: int = 0
