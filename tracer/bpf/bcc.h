@@ -27,6 +27,7 @@ struct bcc_settings {
 	__u32 modes_wanted, sample_every;
 	__u32 log_events, cpu_count;
 	__u8 filter_devices, filter_pids, uses_irqs;
+	__u8 follows;
 };
 
 /* Of one CPU. */

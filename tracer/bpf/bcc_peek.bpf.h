@@ -174,6 +174,7 @@ static __always_inline u64 number_at(u64 address)
 		struct bcc_settings *settings_ = LOOKUP(settings, &zero_);                                            \
 		settings_ ? settings_->field : 0;                                                                     \
 	})
+#define follows SETTING(follows)
 #define switched_on SETTING(on_ns)
 #define switched_on_ns SETTING(on_ns)
 #define min_latency_ns SETTING(min_latency_ns)

@@ -11,6 +11,7 @@
 const volatile bool filter_devices;
 
 /* Set while running. */
+volatile __u32 follows = 0;
 volatile __u32 switched_on = 0;
 volatile __u64 switched_on_ns = 0;
 

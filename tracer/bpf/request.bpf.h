@@ -48,7 +48,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	__u32 device;
 	__u64 now;
 
-	if (!switched_on)
+	if (!follows)
 		return 0;
 	now = bpf_ktime_get_ns();
 	device = device_of_bio(bio);
@@ -75,7 +75,7 @@ int BPF_PROG(block_split, struct bio *bio, unsigned int new_sector)
 	struct iotrace_flight *parent, *flight;
 	__u64 now;
 
-	if (!switched_on)
+	if (!follows)
 		return 0;
 	parent = bio_find((__u64)FIELD(bio, bi_private));
 	if (!parent || is_left_over(parent))
@@ -214,7 +214,7 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 	struct iotrace_flight *flight;
 	__u64 now;
 
-	if (!switched_on || !is_traced(device_of_request(rq)))
+	if (!follows || !is_traced(device_of_request(rq)))
 		return 0;
 	now = bpf_ktime_get_ns();
 	flight = flight_of_request(rq, now);
@@ -246,7 +246,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	__u32 device;
 	__u64 now;
 
-	if (!switched_on)
+	if (!follows)
 		return 0;
 	now = bpf_ktime_get_ns();
 	device = device_of_request(rq);
@@ -267,7 +267,7 @@ SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(block_rq_requeue, struct request *rq)
 {
 	struct request_id request = id_of(rq);
-	struct iotrace_flight *flight = switched_on ? flight_known(&request) : NULL;
+	struct iotrace_flight *flight = follows ? flight_known(&request) : NULL;
 
 	if (!flight)
 		return 0;

@@ -19,7 +19,7 @@ struct backend {
 	struct probe *(*open)(const struct options *options, const struct devices *devices,
 			      const struct driver_support *support, const struct log_reader *reader, int cpus,
 			      const char **why);
-	void (*switch_to)(struct probe *probe, bool on, long long now_ns);
+	void (*switch_to)(struct probe *probe, enum phase phase, long long now_ns);
 	/* The counters of one device by CPU; false: it was never seen. */
 	bool (*counters)(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu);
 	unsigned long (*consume)(struct probe *probe, double *fullness);

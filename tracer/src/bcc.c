@@ -351,9 +351,10 @@ static struct probe *bcc_open(const struct options *options, const struct device
 	return NULL;
 }
 
-static void bcc_switch(struct probe *probe, bool on, long long now_ns)
+static void bcc_switch(struct probe *probe, enum phase phase, long long now_ns)
 {
-	bcc_of(probe)->settings.on_ns = on ? now_ns : 0;
+	bcc_of(probe)->settings.follows = phase != PHASE_OFF;
+	bcc_of(probe)->settings.on_ns = phase == PHASE_ON ? now_ns : 0;
 	set(bcc_of(probe));
 }
 

@@ -275,14 +275,15 @@ static struct probe *core_open(const struct options *options, const struct devic
 	return NULL;
 }
 
-static void core_switch(struct probe *probe, bool on, long long now_ns)
+static void core_switch(struct probe *probe, enum phase phase, long long now_ns)
 {
 	struct iotrace_bpf *skeleton = core_of(probe)->skeleton;
 
-	if (on)
+	skeleton->bss->follows = phase != PHASE_OFF;
+	if (phase == PHASE_ON)
 		skeleton->bss->switched_on_ns = now_ns;
 	__sync_synchronize();
-	skeleton->bss->switched_on = on;
+	skeleton->bss->switched_on = phase == PHASE_ON;
 }
 
 static bool core_counters(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu)

@@ -66,7 +66,7 @@ static void spin_until(long long mono_ns)
 /* A reading of what the kernel has counted for a disk, and of our own count at that instant (switched off: `idle`). */
 struct reading {
 	struct diskstats stats;
-	__u64 idle;
+	__u64 idle, mono_ns;
 };
 
 /* How much the kernel is ahead; it wraps, only differences of it count. */
@@ -89,6 +89,7 @@ static bool read_once(struct probe *probe, const struct device *device, long lon
 	probe_counters(probe, device->id, &before);
 	spin_until(clock_now(CLOCK_MONOTONIC) + pause_ns);
 	ok = diskstats_read(device, &reading->stats);
+	reading->mono_ns = clock_now(CLOCK_MONOTONIC);
 	probe_counters(probe, device->id, &after);
 	reading->idle = after.idle;
 	return ok && before.idle == after.idle;
@@ -96,9 +97,9 @@ static bool read_once(struct probe *probe, const struct device *device, long lon
 
 /*
  * Under load the pause gets shorter with each try. A virtual CPU may be taken away for milliseconds between the
- * tracepoint and the kernel's count, which then lags; so of several readings the one that lags least.
+ * tracepoint and the kernel's count, which then lags; so of several readings the last one that lags least.
  */
-static __u64 read_settled(struct probe *probe, const struct device *device, struct diskstats *stats, bool *settled)
+static struct reading read_settled(struct probe *probe, const struct device *device, bool *settled)
 {
 	struct reading reading, best = {0};
 	int found = 0;
@@ -107,14 +108,11 @@ static __u64 read_settled(struct probe *probe, const struct device *device, stru
 		long long pause_ns = LONGEST_PAUSE_NS * (SETTLE_TRIES - i) / SETTLE_TRIES;
 		bool whole = read_once(probe, device, pause_ns, &reading);
 
-		if (whole && (!found++ || (__s64)(lead(&reading) - lead(&best)) > 0))
+		if (whole && (!found++ || (__s64)(lead(&reading) - lead(&best)) >= 0))
 			best = reading;
 	}
 	*settled = found > 0;
-	if (!found)
-		best = reading;
-	*stats = best.stats;
-	return best.idle;
+	return found ? best : reading;
 }
 
 static __u64 idle_count(struct probe *probe, __u32 device)
@@ -146,12 +144,13 @@ static void switch_on(struct trace *trace)
 	trace->devices_at_start = trace->devices.count;
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
+		struct reading reading = read_settled(trace->probe, device, &device->before_settled);
 
-		device->idle_at_reading =
-			read_settled(trace->probe, device, &device->before, &device->before_settled);
+		device->before = reading.stats;
+		device->idle_at_reading = reading.idle;
 	}
 	trace->started_mono_ns = clock_now(CLOCK_MONOTONIC);
-	probe_switch(trace->probe, true, trace->started_mono_ns);
+	probe_switch(trace->probe, PHASE_ON, trace->started_mono_ns);
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
 
@@ -174,14 +173,17 @@ static void add_new_devices(struct trace *trace)
 static void switch_off(struct trace *trace)
 {
 	trace->stopped_mono_ns = clock_now(CLOCK_MONOTONIC);
-	probe_switch(trace->probe, false, 0);
+	probe_switch(trace->probe, PHASE_FOLLOWING, 0);
 	add_new_devices(trace);
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
-		__u64 idle = read_settled(trace->probe, device, &device->after, &device->after_settled);
+		struct reading reading = read_settled(trace->probe, device, &device->after_settled);
 
-		device->after_switch_off = idle - device->idle_while_on;
+		device->after = reading.stats;
+		device->after_read_ns = reading.mono_ns;
+		device->after_switch_off = reading.idle - device->idle_while_on;
 	}
+	probe_switch(trace->probe, PHASE_OFF, 0);
 }
 
 /*

@@ -42,9 +42,9 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 	return probe;
 }
 
-void probe_switch(struct probe *probe, bool on, long long now_ns)
+void probe_switch(struct probe *probe, enum phase phase, long long now_ns)
 {
-	probe->backend->switch_to(probe, on, now_ns);
+	probe->backend->switch_to(probe, phase, now_ns);
 	/*
 	 * Waits for an RCU grace period, and BPF programs run inside of one: afterwards none runs that saw the
 	 * old value. Refused with nohz_full CPUs; a program takes microseconds, so a pause does it too.
@@ -92,12 +92,13 @@ struct never_completed {
 static void visit_flight(void *context, const struct iotrace_flight *flight)
 {
 	struct never_completed *counted = context;
+	__u64 issued_ns = flight->event.issue_ns ?: flight->event.queue_ns;
 	struct device *device;
 
 	if ((flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
 		return;
 	device = devices_find(counted->devices, flight->event.device);
-	if (!device)
+	if (!device || issued_ns > device->after_read_ns)
 		return;
 	device->never_completed++;
 	counted->all++;

@@ -19,8 +19,14 @@ const char *probe_backend(const struct options *options);
 struct probe *probe_open(const struct options *options, const struct devices *devices,
 			 const struct driver_support *support, const struct log_reader *reader, const char **why);
 
+enum phase {
+	PHASE_OFF,
+	PHASE_ON,
+	PHASE_FOLLOWING, /* off, but requests are known from their issue on: an end that no program sees is noticed */
+};
+
 /* Returns when every CPU has seen the switch. */
-void probe_switch(struct probe *probe, bool on, long long now_ns);
+void probe_switch(struct probe *probe, enum phase phase, long long now_ns);
 
 /* The counters of one device, all CPUs together; zeros for a device that was never seen. */
 void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *counters);
@@ -57,7 +63,7 @@ void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted
 /* Files whose names found no room on their way; their records have no file. */
 unsigned long long probe_names_dropped(struct probe *probe);
 
-/* Sets `never_completed` of the devices: issued while the trace was on, not completed until now. Returns all. */
+/* Sets `never_completed` of the devices: issued before diskstats were read, not completed until now. Returns all. */
 unsigned long long probe_never_completed(struct probe *probe, struct devices *devices);
 
 /* Calls `visit` for each attached program; `misses` = how often the kernel skipped it (nested interrupt). */

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tracer.tests.test_trace import assert_closed
-from tracer.tests.tracing import altered, tracing
+from tracer.tests.tracing import altered, counted_while_tracing, tracing, wait_for_requests
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+ROUNDS = 5
 
 # Where the two programs that follow completions have a whole request that has ended.
 COMPLETED = "	if (finish(ctx, rq, NULL, now, status_of(error)) && io_done_follows)\n"
@@ -18,6 +20,9 @@ IO_DONE = "	/* With none, block_rq_complete has seen to it. */\n"
 HIDE = "	if (switched_on && FIELD(rq, start_time_ns) % 16 == 0)\n		return 0;\n"
 SKIPPED = {COMPLETED: HIDE + COMPLETED}
 HIDDEN = {**SKIPPED, IO_DONE: HIDE + IO_DONE}
+# The same, while the tracer reads what the kernel has counted, too.
+HIDE_TO_THE_END = HIDE.replace("switched_on", "switched_on_ns && !may_have_begun_before(rq)")
+HIDDEN_TO_THE_END = {COMPLETED: HIDE_TO_THE_END + COMPLETED, IO_DONE: HIDE_TO_THE_END + IO_DONE}
 # The last that is done about a request, after others may have its bio already.
 FREED = "	if (flight && flight->event.flags & FLIGHT_DONE)\n		flight_free(flight);\n"
 LINGER = """	if (flight && flight->event.flags & FLIGHT_DONE) {
@@ -118,3 +123,28 @@ def test_bios_that_are_merged(blind: Path, disk: str, tmp_path: Path) -> None:
 def test_a_file_system(blind: Path, disk: str, mounted: Path, tmp_path: Path) -> None:
     job = fio_job(str(mounted / "file"), "--size=64m", "--rw=randwrite", "--bs=16k", "--fsync=8", "--number_ios=3000")
     assert_closed_without(blind, disk, tmp_path / "io.bin", job, ["sync", "-f", str(mounted)])
+
+
+def test_what_is_hidden_while_the_counts_are_read(
+    can_trace: None, disk: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Only requests that are under way at that instant may be taken for ended ones."""
+    depth, too_few, too_many = 8, 0, 0
+    blind = altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", HIDDEN_TO_THE_END)
+    job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", "--rw=randrw", "--ioengine=libaio", f"--iodepth={depth}")
+    with subprocess.Popen([*job, "--time_based", "--runtime=120"], stdout=subprocess.DEVNULL) as load:
+        try:
+            for i in range(ROUNDS):
+                with tracing(tmp_path / f"{i}.bin", "--device", disk, binary=blind) as trace:
+                    wait_for_requests(disk, 1000)
+                    assert trace.stop() == 0
+                device = trace.device(disk)
+                assert device["excluded"]["after_switch_off"] > 10 * depth
+                assert device["excluded"]["completion_not_seen"] > 0
+                seen = device["completions"] + sum(device["excluded"].values())
+                too_many += max(0, seen - counted_while_tracing(device).requests)
+                too_few += max(0, counted_while_tracing(device).requests - seen)
+        finally:
+            load.kill()
+    assert too_few == 0
+    assert too_many <= ROUNDS * depth / 4

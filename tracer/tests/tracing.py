@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -307,6 +308,12 @@ def diskstats(name: str) -> Counted:
         if fields[2] == name:
             return Counted(*(int(fields[i]) for i in (3, 5, 7, 9, 14, 16, 18)))
     raise LookupError(name)
+
+
+def wait_for_requests(name: str, count: int) -> None:
+    begin = diskstats(name).requests
+    while diskstats(name).requests < begin + count:
+        time.sleep(0.01)
 
 
 def counted_while_tracing(device: dict[str, Any]) -> Counted:
