@@ -10,7 +10,7 @@
 /* Set before loading. */
 const volatile bool filter_devices;
 
-/* Set while running. */
+/* Set while running. Requests are followed a little longer than the trace is on (enum phase of src/probe.h). */
 volatile __u32 follows = 0;
 volatile __u32 switched_on = 0;
 volatile __u64 switched_on_ns = 0;

@@ -38,7 +38,7 @@ LINGER = """	if (flight && flight->event.flags & FLIGHT_DONE) {
 @pytest.fixture(scope="module")
 def blind(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracer that does not see the completion of one request in 16."""
-    return altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", HIDDEN)
+    return altered(tmp_path_factory.mktemp("blind"), "completion.bpf.h", HIDDEN)
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +46,13 @@ def skipping(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracer whose block_rq_complete the kernel has not run for one request in 16."""
     if "__traceiter_block_io_done" not in Path("/proc/kallsyms").read_text():
         pytest.skip("no block_io_done before 6.5")
-    return altered(tmp_path_factory.mktemp("skipping"), "request.bpf.h", SKIPPED)
+    return altered(tmp_path_factory.mktemp("skipping"), "completion.bpf.h", SKIPPED)
 
 
 @pytest.fixture(scope="module")
 def skipping_and_slow(skipping: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, and it now and then takes 20 us for the end of a request."""
-    return altered(tmp_path_factory.mktemp("slow"), "request.bpf.h", {**SKIPPED, FREED: LINGER})
+    return altered(tmp_path_factory.mktemp("slow"), "completion.bpf.h", {**SKIPPED, FREED: LINGER})
 
 
 def assert_closed_without(blind: Path, disk: str, output: Path, *jobs: list[str]) -> None:
@@ -130,13 +130,13 @@ def test_what_is_hidden_while_the_counts_are_read(
 ) -> None:
     """Only requests that are under way at that instant may be taken for ended ones."""
     depth, too_few, too_many = 8, 0, 0
-    blind = altered(tmp_path_factory.mktemp("blind"), "request.bpf.h", HIDDEN_TO_THE_END)
+    blind = altered(tmp_path_factory.mktemp("blind"), "completion.bpf.h", HIDDEN_TO_THE_END)
     job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", "--rw=randrw", "--ioengine=libaio", f"--iodepth={depth}")
     with subprocess.Popen([*job, "--time_based", "--runtime=120"], stdout=subprocess.DEVNULL) as load:
         try:
             for i in range(ROUNDS):
                 with tracing(tmp_path / f"{i}.bin", "--device", disk, binary=blind) as trace:
-                    wait_for_requests(disk, 1000)
+                    wait_for_requests(load, disk, 1000)
                     assert trace.stop() == 0
                 device = trace.device(disk)
                 assert device["excluded"]["after_switch_off"] > 10 * depth

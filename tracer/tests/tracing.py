@@ -310,9 +310,10 @@ def diskstats(name: str) -> Counted:
     raise LookupError(name)
 
 
-def wait_for_requests(name: str, count: int) -> None:
+def wait_for_requests(load: subprocess.Popen[bytes], name: str, count: int) -> None:
     begin = diskstats(name).requests
     while diskstats(name).requests < begin + count:
+        assert load.poll() is None
         time.sleep(0.01)
 
 
