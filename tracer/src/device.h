@@ -22,7 +22,6 @@ struct device {
 	enum iotrace_tracing tracing;
 	struct diskstats before, after;
 	bool before_settled, after_settled;
-	__u64 after_read_ns; /* CLOCK_MONOTONIC */
 	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
 	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
 	__u64 never_completed; /* requests that were issued, and of whose completion we have not heard */

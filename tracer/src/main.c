@@ -66,7 +66,7 @@ static void spin_until(long long mono_ns)
 /* A reading of what the kernel has counted for a disk, and of our own count at that instant (switched off: `idle`). */
 struct reading {
 	struct diskstats stats;
-	__u64 idle, mono_ns;
+	__u64 idle;
 };
 
 /* How much the kernel is ahead; it wraps, only differences of it count. */
@@ -89,7 +89,6 @@ static bool read_once(struct probe *probe, const struct device *device, long lon
 	probe_counters(probe, device->id, &before);
 	spin_until(clock_now(CLOCK_MONOTONIC) + pause_ns);
 	ok = diskstats_read(device, &reading->stats);
-	reading->mono_ns = clock_now(CLOCK_MONOTONIC);
 	probe_counters(probe, device->id, &after);
 	reading->idle = after.idle;
 	return ok && before.idle == after.idle;
@@ -180,7 +179,6 @@ static void switch_off(struct trace *trace)
 		struct reading reading = read_settled(trace->probe, device, &device->after_settled);
 
 		device->after = reading.stats;
-		device->after_read_ns = reading.mono_ns;
 		device->after_switch_off = reading.idle - device->idle_while_on;
 	}
 	probe_switch(trace->probe, PHASE_OFF, 0);

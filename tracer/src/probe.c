@@ -92,13 +92,12 @@ struct never_completed {
 static void visit_flight(void *context, const struct iotrace_flight *flight)
 {
 	struct never_completed *counted = context;
-	__u64 issued_ns = flight->event.issue_ns ?: flight->event.queue_ns;
 	struct device *device;
 
 	if ((flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
 		return;
 	device = devices_find(counted->devices, flight->event.device);
-	if (!device || issued_ns > device->after_read_ns)
+	if (!device)
 		return;
 	device->never_completed++;
 	counted->all++;

@@ -63,7 +63,7 @@ void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted
 /* Files whose names found no room on their way; their records have no file. */
 unsigned long long probe_names_dropped(struct probe *probe);
 
-/* Sets `never_completed` of the devices: issued before diskstats were read, not completed until now. Returns all. */
+/* Sets `never_completed` of the devices: issued while requests were followed, not completed until now. Returns all. */
 unsigned long long probe_never_completed(struct probe *probe, struct devices *devices);
 
 /* Calls `visit` for each attached program; `misses` = how often the kernel skipped it (nested interrupt). */
