@@ -152,15 +152,16 @@ def lay_out(file: Path, size_bytes: int) -> None:
 
 @contextmanager
 def loop_device(file: Path) -> Iterator[Path]:
-    """A disk made of the file. May raise LoadError."""
+    """A disk made of the file, with no I/O scheduler: a loop device keeps the last one. May raise LoadError."""
     made = subprocess.run(["losetup", "--show", "-f", str(file)], check=False, capture_output=True, text=True)
     if made.returncode:
         raise LoadError(f"no loop device: {made.stderr.strip()}")
-    device = made.stdout.strip()
+    device = Path(made.stdout.strip())
     try:
-        yield Path(device)
+        Path(f"/sys/block/{device.name}/queue/scheduler").write_text("none")
+        yield device
     finally:
-        subprocess.run(["losetup", "-d", device], check=True)
+        subprocess.run(["losetup", "-d", str(device)], check=True)
 
 
 def device_of(file: Path) -> str:

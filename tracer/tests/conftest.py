@@ -91,6 +91,20 @@ def loop_device(image: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def deadline(disk: str) -> Iterator[str]:
+    """The disk, with an I/O scheduler; a loop device would keep it for whoever comes next."""
+    scheduler = Path(f"/sys/block/{disk}/queue/scheduler")
+    before = scheduler.read_text()
+    if "mq-deadline" not in before:
+        pytest.skip("no mq-deadline here")
+    scheduler.write_text("mq-deadline")
+    try:
+        yield disk
+    finally:
+        scheduler.write_text(before.partition("[")[2].partition("]")[0])
+
+
+@pytest.fixture
 def mounted(disk: str, tmp_path: Path) -> Iterator[Path]:
     """A directory on ext4 on our own disk."""
     directory = tmp_path / "mounted"

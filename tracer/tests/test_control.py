@@ -125,16 +125,6 @@ def test_a_partition_stands_for_its_disk(partition: tuple[str, str], tmp_path: P
 BIOS_LOOKED_AT = 32 if BACKEND == "bcc" else 1024  # of a request: docs/tracer.md
 
 
-@pytest.fixture
-def deadline(disk: str) -> str:
-    """The disk, with an I/O scheduler."""
-    scheduler = Path(f"/sys/block/{disk}/queue/scheduler")
-    if "mq-deadline" not in scheduler.read_text():
-        pytest.skip("no mq-deadline here")
-    scheduler.write_text("mq-deadline")
-    return disk
-
-
 def assert_scheduled(records: list[Record]) -> None:
     assert all(0 <= r.scheduler_ns <= r.block_ns for r in records if r.scheduler_ns != EMPTY)
 

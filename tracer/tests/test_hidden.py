@@ -111,13 +111,9 @@ def test_bios_that_are_split(blind: Path, disk: str, tmp_path: Path) -> None:
     assert_closed_without(blind, disk, tmp_path / "io.bin", job)
 
 
-def test_bios_that_are_merged(blind: Path, disk: str, tmp_path: Path) -> None:
-    scheduler = Path(f"/sys/block/{disk}/queue/scheduler")
-    if "mq-deadline" not in scheduler.read_text():
-        pytest.skip("no mq-deadline here")
-    scheduler.write_text("mq-deadline")
-    job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", "--rw=rw", "--ioengine=libaio", "--iodepth=64")
-    assert_closed_without(blind, disk, tmp_path / "io.bin", [*job, "--iodepth_batch=16", "--number_ios=20000"])
+def test_bios_that_are_merged(blind: Path, deadline: str, tmp_path: Path) -> None:
+    job = fio_job(f"/dev/{deadline}", "--direct=1", "--bs=4k", "--rw=rw", "--ioengine=libaio", "--iodepth=64")
+    assert_closed_without(blind, deadline, tmp_path / "io.bin", [*job, "--iodepth_batch=16", "--number_ios=20000"])
 
 
 def test_a_file_system(blind: Path, disk: str, mounted: Path, tmp_path: Path) -> None:
