@@ -1,6 +1,6 @@
 """What tracing costs, told apart to a per cent on a machine that is not quiet; and whether one build is cheaper.
 
-    python -m tracer.bench.alternating [--workload NAME] [--rounds N] [--floors] [--variant NAME=ARGUMENTS]...
+    python -m tracer.bench.alternating [--workload NAME] [--rounds N] [--floors [NAME...]] [--variant NAME=ARGUMENTS]...
                                        [--other BINARY]... [--arguments ARGUMENTS] [--directory DIR] [--output DIR]
 
 All tools are started before, and detached. In each round each of them is attached for a tenth of a second, between two
@@ -201,7 +201,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--variant", action="append", default=[], type=variant, metavar="NAME=ARGUMENTS",
                         help="our tracer with other arguments, too")  # fmt: skip
     parser.add_argument("--other", action="append", default=[], type=Path, metavar="BINARY", help="another build, too")
-    parser.add_argument("--floors", action="store_true", help="what being attached costs, the least, and nothing, too")
+    parser.add_argument("--floors", nargs="*", choices=[tool.name for tool in floors()], metavar="NAME",
+                        help="nothing, and what being attached and the least cost, too; or only these")  # fmt: skip
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="for alternating.json")
     return parser.parse_args()
@@ -211,7 +212,10 @@ def _tools(options: argparse.Namespace) -> list[Tool]:
     arguments = tuple(shlex.split(options.arguments))
     this = strata(f"strata-iotrace {options.arguments}".strip(), arguments)
     others = [alternating(strata(str(path), arguments), path.resolve(strict=True)) for path in options.other]
-    return [*map(alternating, [this, *options.variant]), *others, *([control(), *floors()] if options.floors else [])]
+    ours = [*map(alternating, [this, *options.variant]), *others]
+    if options.floors is None:
+        return ours
+    return [*ours, control(), *(tool for tool in floors() if tool.name in (options.floors or [tool.name]))]
 
 
 def main() -> int:
