@@ -6,6 +6,17 @@
 #include "device.bpf.h"
 #include "peek.bpf.h"
 
+/*
+ * The bucket of an address, one of 2^bits. Neighbours have neighbouring buckets, so that what is under way at a time lies
+ * in few pages: looking for one that no CPU knows takes longer than what is done there. Every 64 KiB begin elsewhere.
+ */
+static __always_inline __u32 bucket_at(__u64 address, __u32 bits)
+{
+	__u32 low = low_half(address);
+
+	return ((low >> 7) + ((low >> 16) * 0x9e3779b1U >> (32 - bits))) & ((1U << bits) - 1);
+}
+
 /* ---- bios and requests under way ---- */
 
 /*
@@ -22,7 +33,7 @@ struct {
 
 static __always_inline struct iotrace_bucket *bucket_of(__u64 key)
 {
-	__u32 index = low_half(key) * 0x9e3779b1U >> (32 - IOTRACE_BUCKET_BITS);
+	__u32 index = bucket_at(key, IOTRACE_BUCKET_BITS);
 
 	return bpf_map_lookup_elem(&flights, &index);
 }

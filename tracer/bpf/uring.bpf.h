@@ -43,14 +43,9 @@ struct {
 	__type(value, struct uring_bucket);
 } uring_requests SEC(".maps");
 
-static __always_inline __u32 uring_bucket_of(__u64 address)
-{
-	return low_half(address) * 0x9e3779b1U >> (32 - IOTRACE_URING_BUCKET_BITS);
-}
-
 static __always_inline struct uring_request *uring_find(__u64 address)
 {
-	__u32 index = uring_bucket_of(address);
+	__u32 index = bucket_at(address, IOTRACE_URING_BUCKET_BITS);
 	struct uring_bucket *bucket = bpf_map_lookup_elem(&uring_requests, &index);
 
 	if (!bucket || !address)
@@ -66,7 +61,7 @@ static __always_inline struct uring_request *uring_find(__u64 address)
 static __always_inline struct uring_request *uring_claim(__u64 address)
 {
 	struct uring_request *request = uring_find(address), *oldest;
-	__u32 index = uring_bucket_of(address);
+	__u32 index = bucket_at(address, IOTRACE_URING_BUCKET_BITS);
 	struct uring_bucket *bucket;
 	__u64 before;
 
