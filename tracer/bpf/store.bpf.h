@@ -7,14 +7,16 @@
 #include "peek.bpf.h"
 
 /*
- * The bucket of an address, one of 2^bits. Neighbours have neighbouring buckets, so that what is under way at a time lies
- * in few pages: looking for one that no CPU knows takes longer than what is done there. Every 64 KiB begin elsewhere.
+ * The bucket of an address, one of 2^bits. Objects side by side have buckets near each other, so that what is under way at
+ * a time lies in few pages: to find one that no CPU knows takes longer than what is done there. Every 64 KiB begin
+ * elsewhere, and so do addresses of another offset within 64 bytes, for a bio on a stack lies anywhere within 1 KiB
+ * (randomize_kstack_offset), and those whose ends were not seen stay until the same address comes again.
  */
 static __always_inline __u32 bucket_at(__u64 address, __u32 bits)
 {
-	__u32 low = low_half(address);
+	__u32 low = low_half(address), begin = low >> 16 | (low & 0x38) << 16;
 
-	return ((low >> 7) + ((low >> 16) * 0x9e3779b1U >> (32 - bits))) & ((1U << bits) - 1);
+	return ((low >> 7) + (begin * 0x9e3779b1U >> (32 - bits))) & ((1U << bits) - 1);
 }
 
 /* ---- bios and requests under way ---- */
