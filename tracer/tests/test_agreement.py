@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tracer.bench.agreement import JOBS, TOLERANCE_NS, Agreement, compare, gaps_ns, markdown
+from tracer.bench.agreement import FILE_BYTES, JOBS, TOLERANCE_NS, Agreement, Job, compare, fio_says, gaps_ns, markdown
+from tracer.bench.load import lay_out
 
 
 def said(tracer_us: float, *, ios: int = 10) -> Agreement:
@@ -32,6 +34,15 @@ def test_calls_are_paired_in_order_though_some_have_no_record() -> None:
         gaps_ns(fio, np.array([[49, 0], [50, 12288]]))
 
 
+def without_waiting_ns() -> float:
+    """The median that fio says of a read that finds all in the cache: where the machine is slow, this is as well."""
+    job = Job("cached", "memory", 20_000, True, ("--rw=randread", "--ioengine=psync", "--invalidate=0"))
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="strata-bench-") as folder:
+        lay_out(Path(folder, "file"), FILE_BYTES)
+        _, (median_ns, _), _ = fio_says(job, Path(folder, "file"), Path(folder))
+    return median_ns
+
+
 @pytest.mark.bpf
 @pytest.mark.root
 @pytest.mark.usefixtures("can_trace")
@@ -42,5 +53,5 @@ def test_calls_that_wait_take_as_long_as_fio_says(tmp_path: Path) -> None:
     # fio's time contains each call whole, and the way into the kernel and back, which no tracer sees.
     assert found.gaps_ns is not None and found.gaps_ns.min() > 0
     around_ns = float(np.median(found.gaps_ns))
-    assert around_ns < TOLERANCE_NS
+    assert around_ns < max(TOLERANCE_NS, 2 * without_waiting_ns())
     assert replace(found, fio_ns=tuple(ns - around_ns for ns in found.fio_ns)).near, (around_ns, markdown([found]))

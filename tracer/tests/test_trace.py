@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import pytest
@@ -81,27 +81,38 @@ def test_every_direct_request_of_fio_is_one_record(disk: str, tmp_path: Path) ->
     assert all(r.size_bytes == 4096 and r.origin == SYSCALL and r.vfs_ns != EMPTY for r in own)
 
 
-def large_reads(disk: str, tmp_path: Path) -> tuple[list[int], dict[str, Any]]:
-    """Nanoseconds of each, and what fio says about them."""
-    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+#: At least; whole calls are 0.98 and more of what fio saw.
+PART_OF_A_CALL = 0.7 if BACKEND == "bcc" else 0.9
+
+
+def large_reads(disk: str, tmp_path: Path) -> tuple[list[int], list[int], dict[str, Any]]:
+    """Nanoseconds of each until it was complete, of each whole call, and what fio says about them.
+
+    Where memory is slow, a third of a call lies behind the completion: 128 pages are given back. The bcc backend does
+    not see calls return; there the second is the first.
+    """
+    vfs = [] if BACKEND == "bcc" else ["--vfs"]
+    with tracing(tmp_path / "io.bin", "--device", disk, *vfs) as trace:
         job = fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=512k", "--direct=1", "--number_ios=300")
         assert trace.stop() == 0
     totals = [sum(v for v in layers(r) if v != EMPTY) for r in trace.records() if r.size_bytes == 512 << 10]
+    calls = [call.duration_ns for call in trace.returns() if call.bytes == 512 << 10] if vfs else totals
     assert len(totals) + trace.device(disk)["excluded"]["completion_not_seen"] == 300
-    return totals, job["read"]
+    assert len(calls) == len(totals)
+    return totals, calls, job["read"]
 
 
 def test_latency_lies_within_what_fio_saw(disk: str, tmp_path: Path) -> None:
-    totals, read = large_reads(disk, tmp_path)
-    assert sum(totals) / len(totals) < read["lat_ns"]["mean"]
-    assert max(totals) <= read["lat_ns"]["max"]
-    assert 0.7 * read["clat_ns"]["percentile"]["50.000000"] < median(totals)
+    totals, calls, read = large_reads(disk, tmp_path)
+    assert mean(totals) <= mean(calls) < read["lat_ns"]["mean"]
+    assert max(totals) <= max(calls) <= read["lat_ns"]["max"]
+    assert PART_OF_A_CALL * read["clat_ns"]["percentile"]["50.000000"] < median(calls)
 
 
 def test_latency_is_most_of_what_fio_saw(disk: str, tmp_path: Path) -> None:
     """Of the mean, which a CPU that stands still once makes another."""
-    totals, read = large_reads(disk, tmp_path)
-    assert 0.7 * read["lat_ns"]["mean"] < sum(totals) / len(totals)
+    _, calls, read = large_reads(disk, tmp_path)
+    assert PART_OF_A_CALL * read["lat_ns"]["mean"] < mean(calls)
 
 
 def test_queue_depth_and_splits_keep_their_owner(disk: str, tmp_path: Path) -> None:
