@@ -88,8 +88,8 @@ PART_OF_A_CALL = 0.7 if BACKEND == "bcc" else 0.9
 def large_reads(disk: str, tmp_path: Path) -> tuple[list[int], list[int], dict[str, Any]]:
     """Nanoseconds of each until it was complete, of each whole call, and what fio says about them.
 
-    Where memory is slow, a third of a call lies behind the completion: 128 pages are given back. The bcc backend does
-    not see calls return; there the second is the first.
+    Where memory is slow, a third of a call lies behind the completion (by reading the kernel, 128 pages are let go).
+    The bcc backend does not see calls return; there the second is the first.
     """
     vfs = [] if BACKEND == "bcc" else ["--vfs"]
     with tracing(tmp_path / "io.bin", "--device", disk, *vfs) as trace:
