@@ -33,7 +33,7 @@ FIRST = ("test_trace.py", "test_driver.py", "test_vfs.py", "test_return.py", "te
 NOT_WHEN_EMULATED = (
     "tracer/tests/test_hidden.py",
     "tracer/tests/test_trace.py::test_counts_agree_when_switched_under_load",
-    "tracer/tests/test_trace.py::test_latency_is_most_of_what_fio_saw",
+    "tracer/tests/test_trace.py::test_whole_calls_are_most_of_what_fio_saw",
     "tracer/tests/test_return.py::test_more_tasks_than_places",
     "tracer/tests/test_return.py::test_what_completes_while_the_call_returns_was_not_waited_for",
     "tracer/tests/test_uring.py::test_others_bytes_do_not_stand_for_what_is_under_way",
