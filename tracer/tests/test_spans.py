@@ -29,10 +29,12 @@ pytestmark = [
 
 PARTS = ("compute", "vfs", "io", "lock", "run_queue", "other")
 MS = 1_000_000
-#: A server's clocks are read within the span, and reading them takes Python some time; more on a busy machine.
-AROUND_NS = 5 * MS
+AROUND_NS = 5 * MS  # what Python does between a server's clocks and the begin and end of a span, on a busy machine
 TICK_NS = 10 * MS  # of /proc/stat, which rounds down
-WAKE_UP = re.compile(r"-(\d+) +\[\d+\] .* sched_wakeup: .* pid=(\d+) .* target_cpu=(\d+)")
+WAKE_UP = re.compile(r"-(\d+) +\[\d+\] ..(\S).* sched_wakeup: .* pid=(\d+) .* target_cpu=(\d+)")
+IN_INTERRUPT = "hHsZz"
+#: Then an interrupt that comes while a program looks for a thread's span finds none (kernel commit e8b02296a6b8).
+FINDS_NONE = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 2)
 IDLE = "0"
 SWITCH = re.compile(r"\[(\d+)\] .* prev_pid=(\d+) .* prev_state=(\S+) .* next_pid=(\d+) ")
 
@@ -109,7 +111,7 @@ def hidden_from_programs(log: Path, pid: int) -> int:
 
     Those are the switches away from threads of process 1, which are not in the log either: the next one on the same CPU
     is away from a thread to which there was none. And the wake-ups that interrupt such a thread, or are not there. Of
-    the idle task's the log may miss some that programs see.
+    the idle task's the log may miss some that programs see. Before Linux 6.2, too, wake-ups that interrupt a thread.
     """
     running: dict[str, str] = {}
     asleep: set[str] = set()
@@ -117,8 +119,9 @@ def hidden_from_programs(log: Path, pid: int) -> int:
     first = threads_of(1)
     for line in log.read_text().splitlines():
         if woken := WAKE_UP.search(line):
-            interrupted, thread, cpu = woken.groups()
-            if interrupted not in first:
+            interrupted, context, thread, cpu = woken.groups()
+            may_find_none = FINDS_NONE and interrupted != IDLE and context in IN_INTERRUPT
+            if interrupted not in first and not may_find_none:
                 asleep.discard(thread)
             if thread in first and running.get(cpu) == IDLE:
                 running[cpu] = thread
@@ -162,16 +165,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "tcp" if request.param == "tcp" else str(tmp_path / "socket")
 
 
+def slack_ns(answer: dict[str, Any]) -> int:
+    """On a slow machine reading the clocks takes long, and so does all else that Python does around."""
+    return AROUND_NS + int(answer["around"])
+
+
 def assert_is_span(sample: dict[str, int], answer: dict[str, Any]) -> None:
     """Whole, CPU and waiting for one, of one request, by tracer and server."""
     assert sample["tid"] == answer["tid"]
+    around_ns = slack_ns(answer)
     outside_ns = sample["total_ns"] - answer["wall"]  # of what the server has measured
-    assert 0 <= outside_ns < answer["wall"] / 5 + AROUND_NS
-    longest_ns = answer["queued"] + answer["around"] + outside_ns
-    assert answer["queued"] - AROUND_NS <= sample["run_queue_ns"] <= longest_ns + AROUND_NS
+    assert 0 <= outside_ns < answer["wall"] / 5 + around_ns
+    assert answer["queued"] - around_ns <= sample["run_queue_ns"] <= answer["queued"] + outside_ns + around_ns
     # The tracer sees a switch some microseconds later or earlier than the scheduler counts it.
     on_cpu = sample["compute_ns"] + sample["vfs_ns"]
-    assert answer["cpu"] * 0.9 - AROUND_NS <= on_cpu < answer["wall"] - answer["queued"] + outside_ns + AROUND_NS
+    assert answer["cpu"] * 0.9 - around_ns <= on_cpu < answer["wall"] - answer["queued"] + outside_ns + around_ns
 
 
 def began(sample: dict[str, int], answer: dict[str, Any]) -> bool:
@@ -199,18 +207,19 @@ def test_each_part_is_what_the_server_measured(disk: str, tmp_path: Path, file: 
     assert {kind for _, _, kind in seen} == set(kinds)
     for sample, answer, (kind, amount) in seen:
         assert_is_span(sample, answer)
+        around_ns = slack_ns(answer)
         waited = {name: sample[f"{name}_ns"] for name in ("io", "lock", "other")}
         if kind == "compute":
-            assert sum(waited.values()) < AROUND_NS
+            assert sum(waited.values()) < around_ns
             assert sample["compute_ns"] >= amount * 950
         elif kind == "read":
             in_calls = sample["vfs_ns"] + sample["io_ns"] + sample["run_queue_ns"]
-            assert 0.6 * answer["work"] < in_calls < answer["work"] + AROUND_NS
+            assert 0.6 * answer["work"] < in_calls < answer["work"] + around_ns
             assert sample["io_ns"] > sample["lock_ns"] + sample["other_ns"]
         else:
             part = {"lock": "lock", "sleep": "other"}[kind]
-            assert amount * 950 <= sample[f"{part}_ns"] < answer["work"] + AROUND_NS
-            assert sum(waited.values()) - waited[part] < AROUND_NS
+            assert amount * 1000 - around_ns <= sample[f"{part}_ns"] < answer["work"] + around_ns
+            assert sum(waited.values()) - waited[part] < around_ns
     # Of all, for the machine below may take a CPU away: the thread's clock then stands still, so long at most.
     excess_ns = min(sample["compute_ns"] - 1.1 * answer["cpu"] for sample, answer, kind in seen if kind[0] == "compute")
     assert excess_ns < (stolen + 1) * TICK_NS if stolen else excess_ns < 0
