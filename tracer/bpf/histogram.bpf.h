@@ -3,7 +3,7 @@
 #define HISTOGRAM_BPF_H
 
 #include "iotrace.h"
-#include <bpf/bpf_helpers.h>
+#include "peek.bpf.h"
 
 static __always_inline __u32 log2_of(__u64 value)
 {
@@ -15,7 +15,7 @@ static __always_inline __u32 log2_of(__u64 value)
 			value >>= shift;
 			result += shift;
 		}
-	return result;
+	return forget(result);
 }
 
 static __always_inline __u32 fine_bucket(__u64 value)

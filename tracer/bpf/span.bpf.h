@@ -201,6 +201,7 @@ static __always_inline void span_end(struct span *span, struct task_struct *curr
 		count(&process->switch_not_seen);
 	} else if (process) {
 		fine_add_shared(&process->total_ns, now - span->begin_ns);
+#pragma unroll
 		for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
 			fine_add_shared(&process->parts_ns[i], span->parts[i]);
 	}

@@ -40,52 +40,83 @@ static __always_inline struct iotrace_bucket *bucket_of(__u64 key)
 	return bpf_map_lookup_elem(&flights, &index);
 }
 
+/* Of a way in its bucket. */
+#define OFFSET_BYTES(way) ((way) * sizeof(struct iotrace_flight))
+#define NO_WAY OFFSET_BYTES(IOTRACE_WAYS)
+
+/* NULL for NO_WAY. */
+static __always_inline struct iotrace_flight *flight_at(struct iotrace_bucket *bucket, __u64 offset_bytes)
+{
+	offset_bytes = forget(offset_bytes) & -8ULL; /* aligned, as atomic instructions want it */
+	return offset_bytes <= OFFSET_BYTES(IOTRACE_WAYS - 1) ? (void *)bucket + offset_bytes : NULL;
+}
+
+static __always_inline __u64 way_of(const struct iotrace_bucket *bucket, __u64 key)
+{
+#pragma unroll
+	for (int i = 0; i < IOTRACE_WAYS; i++)
+		if (bucket->way[i].key == key)
+			return OFFSET_BYTES(i);
+	return NO_WAY;
+}
+
+/* Several CPUs may take one at a time. */
+static __always_inline __u64 way_taken(struct iotrace_bucket *bucket, __u64 key)
+{
+#pragma unroll
+	for (int i = 0; i < IOTRACE_WAYS; i++)
+		if (__sync_val_compare_and_swap(&bucket->way[i].key, 0, key) == 0)
+			return OFFSET_BYTES(i);
+	return NO_WAY;
+}
+
+static __always_inline __u64 way_oldest(const struct iotrace_bucket *bucket)
+{
+	int oldest = 0;
+
+#pragma unroll
+	for (int i = 1; i < IOTRACE_WAYS; i++)
+		if (bucket->way[i].touched_ns < bucket->way[oldest].touched_ns)
+			oldest = i;
+	return OFFSET_BYTES(oldest);
+}
+
 static __always_inline struct iotrace_flight *flight_find(__u64 key)
 {
 	struct iotrace_bucket *bucket = bucket_of(key);
 
-	if (!bucket || !key)
-		return NULL;
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].key == key)
-			return &bucket->way[i];
-	return NULL;
+	return bucket && key ? flight_at(bucket, way_of(bucket, key)) : NULL;
 }
 
 #define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
 
 static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
 
-/* The flight of `key`, or a free one, or the oldest one of its bucket. Several CPUs may claim at a time. */
+/* The flight of `key`, or a free one, or the oldest one of its bucket. */
 static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 {
 	struct iotrace_bucket *bucket = bucket_of(key);
-	struct iotrace_flight *oldest;
-	__u64 oldest_key;
+	struct iotrace_flight *flight;
+	__u64 way, oldest_key;
 
 	if (!bucket)
 		return NULL;
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].key == key)
-			return &bucket->way[i];
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (__sync_val_compare_and_swap(&bucket->way[i].key, 0, key) == 0)
-			return &bucket->way[i];
-	oldest = &bucket->way[0];
-#pragma unroll
-	for (int i = 1; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].touched_ns < oldest->touched_ns)
-			oldest = &bucket->way[i];
-	oldest_key = oldest->key;
-	if (__sync_val_compare_and_swap(&oldest->key, oldest_key, key) != oldest_key)
+	way = way_of(bucket, key);
+	if (way == NO_WAY)
+		way = way_taken(bucket, key);
+	flight = flight_at(bucket, way);
+	if (flight)
+		return flight;
+	flight = flight_at(bucket, way_oldest(bucket));
+	if (!flight)
 		return NULL;
-	if (bpf_ktime_get_ns() - oldest->touched_ns > LEFT_OVER_NS)
-		count_unseen(oldest);
-	oldest->touched_ns = 0; /* what it holds is not about `key` */
-	return oldest;
+	oldest_key = flight->key;
+	if (__sync_val_compare_and_swap(&flight->key, oldest_key, key) != oldest_key)
+		return NULL;
+	if (bpf_ktime_get_ns() - flight->touched_ns > LEFT_OVER_NS)
+		count_unseen(flight);
+	flight->touched_ns = 0; /* what it holds is not about `key` */
+	return flight;
 }
 
 static __always_inline void flight_free(struct iotrace_flight *flight)

@@ -43,18 +43,25 @@ struct {
 	__type(value, struct uring_bucket);
 } uring_requests SEC(".maps");
 
+static __always_inline __u64 uring_way_of(const struct uring_bucket *bucket, __u64 address)
+{
+#pragma unroll
+	for (int i = 0; i < IOTRACE_URING_WAYS; i++)
+		if (bucket->way[i].address == address)
+			return i * sizeof(struct uring_request);
+	return sizeof(*bucket);
+}
+
 static __always_inline struct uring_request *uring_find(__u64 address)
 {
 	__u32 index = bucket_at(address, IOTRACE_URING_BUCKET_BITS);
 	struct uring_bucket *bucket = bpf_map_lookup_elem(&uring_requests, &index);
+	__u64 offset_bytes;
 
 	if (!bucket || !address)
 		return NULL;
-#pragma unroll
-	for (int i = 0; i < IOTRACE_URING_WAYS; i++)
-		if (bucket->way[i].address == address)
-			return &bucket->way[i];
-	return NULL;
+	offset_bytes = forget(uring_way_of(bucket, address)) & -8ULL;
+	return offset_bytes <= sizeof(*bucket) - sizeof(struct uring_request) ? (void *)bucket + offset_bytes : NULL;
 }
 
 /* The place of `address`, or a free one, or that of the request which was taken from its ring first. */

@@ -240,8 +240,8 @@ def map_ids() -> set[int]:
     return {found["id"] for found in json.loads(listing.stdout)}
 
 
-def ids_of_process(pid: int, kind: str) -> set[int]:
-    """What it holds by its open files; others on this machine may trace, too."""
+def of_open_files(pid: int, name: str) -> set[int]:
+    """What the kernel says of the programs and maps that it holds; others on this machine may trace, too."""
     found = set()
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
         try:
@@ -249,9 +249,18 @@ def ids_of_process(pid: int, kind: str) -> set[int]:
         except FileNotFoundError:  # the tracer opens and closes files of its own meanwhile
             continue
         lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-        if kind in lines and "link_type" not in lines:
-            found.add(int(lines[kind]))
+        if name in lines and "link_type" not in lines:
+            found.add(int(lines[name]))
     return found
+
+
+def test_the_verifier_has_little_to_do(disk: str, tmp_path: Path) -> None:
+    """It refuses a program after 1,000,000 instructions, and each 100,000 take it a third of a second."""
+    everything = ["--vfs", "--spans", str(tmp_path / "spans"), "--context", str(tmp_path / "context")]
+    with tracing(tmp_path / "io.bin", "--device", disk, *everything, "--peers", str(tmp_path / "peers")) as trace:
+        verified = of_open_files(trace.process.pid, "verified_insns")
+        assert trace.stop() == 0
+    assert len(verified) > 10 and max(verified) < 50_000
 
 
 def test_many_traces_leave_neither_programs_nor_maps(disk: str, tmp_path: Path) -> None:
@@ -259,8 +268,8 @@ def test_many_traces_leave_neither_programs_nor_maps(disk: str, tmp_path: Path) 
     maps: set[int] = set()
     for i in range(8):
         with tracing(tmp_path / f"{i}.bin", "--device", disk) as trace:
-            programs |= ids_of_process(trace.process.pid, "prog_id")
-            maps |= ids_of_process(trace.process.pid, "map_id")
+            programs |= of_open_files(trace.process.pid, "prog_id")
+            maps |= of_open_files(trace.process.pid, "map_id")
             assert trace.stop() == 0
     assert len(programs) >= 8 * 8 and len(maps) >= 8 * 8
     deadline = time.monotonic() + 10
