@@ -125,13 +125,14 @@ def test_latency_lies_between_what_the_block_layer_logged_and_what_fio_saw(disk:
     assert 0.97 * median(logged) < median(totals)
     assert mean(totals) <= mean(calls) < read["lat_ns"]["mean"]
     assert max(totals) <= max(calls) <= read["lat_ns"]["max"]
+    if BACKEND != "bcc":
+        assert PART_OF_A_CALL * read["clat_ns"]["percentile"]["50.000000"] < median(calls)
 
 
 @pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend does not see calls return (use CO-RE)")
 def test_whole_calls_are_most_of_what_fio_saw(disk: str, tmp_path: Path) -> None:
-    """Of the mean, too, which a CPU that stands still once makes another."""
+    """Of the mean, which a CPU that stands still once makes another."""
     _, calls, _, read = large_reads(disk, tmp_path)
-    assert PART_OF_A_CALL * read["clat_ns"]["percentile"]["50.000000"] < median(calls)
     assert PART_OF_A_CALL * read["lat_ns"]["mean"] < mean(calls)
 
 
