@@ -35,6 +35,9 @@ struct backend {
 
 extern const struct backend CORE, BCC;
 
+/* The verifier's last line, but for its statistics. Changes `log`, and points into it. */
+const char *backend_cause(char *log);
+
 /* How often the kernel skipped this program. */
 unsigned long long backend_misses(int program_fd);
 

@@ -201,19 +201,15 @@ static int load(const struct compiled_program *program, const struct bpf_insn *i
 			     program->name, "Dual BSD/GPL", instructions, program->bytes / sizeof(*instructions), &options);
 }
 
-/* The verifier's last line, but for its statistics, is the cause. */
 static bool explain_refusal(const struct compiled_program *program, const struct bpf_insn *instructions)
 {
 	int error = errno;
-	char *log = calloc(1, LOG_BYTES), *line, *rest = log, *cause = "";
+	char *log = calloc(1, LOG_BYTES);
 
 	if (!log)
 		abort();
 	load(program, instructions, log);
-	while ((line = strsep(&rest, "\n")))
-		if (*line && strncmp(line, "processed ", 10) != 0)
-			cause = line;
-	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", program->name, strerror(error), cause);
+	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", program->name, strerror(error), backend_cause(log));
 	free(log);
 	return false;
 }

@@ -34,17 +34,20 @@ static struct core *core_of(const struct probe *probe)
 	return (struct core *)probe;
 }
 
-static char last_warning[256];
+static char first_warning[256], reason[1024];
 
-/* libbpf explains itself in many lines; the first one holds the cause. */
+/* libbpf explains itself in many warnings: the first one holds the cause, and the verifier's log that of a refusal. */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list arguments)
 {
-	if (level != LIBBPF_WARN || last_warning[0])
+	char *text;
+
+	if (level != LIBBPF_WARN || vasprintf(&text, format, arguments) < 0)
 		return 0;
-	vsnprintf(last_warning, sizeof(last_warning), format, arguments);
-	for (char *c = last_warning; *c; c++)
-		if (*c == '\n')
-			*c = *(c + 1) ? ' ' : 0;
+	if (strstr(text, "BEGIN PROG LOAD LOG"))
+		snprintf(reason, sizeof(reason), "%s: %.500s", first_warning, backend_cause(text));
+	else if (!first_warning[0])
+		snprintf(first_warning, sizeof(first_warning), "%.*s", (int)strcspn(text, "\n"), text);
+	free(text);
 	return 0;
 }
 
@@ -54,7 +57,9 @@ static const char *explain(int error)
 		return "this kernel has no BTF (/sys/kernel/btf/vmlinux)";
 	if (error == -EPERM) /* the verifier says EACCES */
 		return "not permitted to load BPF programs (needs root, or CAP_BPF and CAP_PERFMON)";
-	return last_warning[0] ? last_warning : strerror(-error);
+	if (reason[0])
+		return reason;
+	return first_warning[0] ? first_warning : strerror(-error);
 }
 
 static void configure_filters(struct iotrace_bpf *skeleton, const struct options *options)
@@ -179,6 +184,7 @@ static void configure(struct core *core, const struct options *options)
 	configure_spans(skeleton, options);
 	configure_uring(skeleton, options);
 	skeleton->rodata->measures_vfs = options->vfs;
+	skeleton->rodata->times_calls = !options->no_vfs;
 	bpf_program__set_autoload(skeleton->progs.sys_enter, !options->no_vfs);
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }

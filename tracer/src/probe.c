@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -117,6 +118,16 @@ void probe_programs(struct probe *probe, void (*visit)(void *context, const char
 		    void *context)
 {
 	probe->backend->programs(probe, visit, context);
+}
+
+const char *backend_cause(char *log)
+{
+	const char *line, *cause = "";
+
+	while ((line = strsep(&log, "\n")))
+		if (*line && strncmp(line, "processed ", 10) != 0 && !strstr(line, "PROG LOAD LOG"))
+			cause = line;
+	return cause;
 }
 
 unsigned long long backend_misses(int program_fd)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tracer.tests.tracing import altered
+
 OTHER_RELEASE = "4.19.0-27-amd64"
 
 
@@ -94,3 +96,17 @@ def test_the_kernel_decides_when_nobody_does(binary: Path, arguments: tuple[str,
     has_btf = Path("/sys/kernel/btf/vmlinux").exists()
     answer = json.loads(run(binary, *arguments, "--check").stdout)
     assert answer["backend"] == ("core" if has_btf else "bcc")
+
+
+ONLY_THE_LAST = "	/* Only the last of several partial completions ends the request. */\n"
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_what_the_verifier_says_of_a_program_that_it_refuses_is_told(can_trace: None, tmp_path: Path) -> None:
+    reads_anywhere = {ONLY_THE_LAST: "	if (*(volatile __u64 *)now)\n		return 0;\n" + ONLY_THE_LAST}
+    refused = altered(tmp_path, "completion.bpf.h", reads_anywhere)
+    result = run(refused, "--output", str(tmp_path / "io.bin"), "--backend", "core")
+    assert result.returncode == 3
+    assert len(result.stderr.splitlines()) == 1
+    assert "block_rq_complete" in result.stderr and "invalid mem access" in result.stderr
