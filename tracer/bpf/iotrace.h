@@ -228,9 +228,8 @@ struct iotrace_vfs_table {
 };
 
 #define IOTRACE_WAITS 8192 /* tasks that may wait for requests at a time; those of io_uring's requests are behind them */
-#define IOTRACE_URING_WAYS 4
 #define IOTRACE_URING_BUCKET_BITS 12
-#define IOTRACE_URING_REQUESTS (IOTRACE_URING_WAYS << IOTRACE_URING_BUCKET_BITS)
+#define IOTRACE_URING_REQUESTS (IOTRACE_WAYS << IOTRACE_URING_BUCKET_BITS)
 #define IOTRACE_URING_PROCESSES 1024
 
 /* ---- what is not I/O, with --context ---- */

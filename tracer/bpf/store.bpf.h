@@ -19,6 +19,26 @@ static __always_inline __u32 bucket_at(__u64 address, __u32 bits)
 	return ((low >> 7) + (begin * 0x9e3779b1U >> (32 - bits))) & ((1U << bits) - 1);
 }
 
+/* Where in its bucket the way is that begins with `key`, in bytes; where the bucket ends when none does. */
+static __always_inline __u64 way_with(const void *bucket, __u64 key, __u64 way_bytes)
+{
+#pragma unroll
+	for (int i = 0; i < IOTRACE_WAYS; i++)
+		if (*(const __u64 *)(bucket + i * way_bytes) == key)
+			return i * way_bytes;
+	return IOTRACE_WAYS * way_bytes;
+}
+
+/* NULL: where the bucket ends. */
+static __always_inline void *way_at(void *bucket, __u64 offset_bytes, __u64 way_bytes)
+{
+	offset_bytes = forget(offset_bytes) & -8ULL; /* aligned, as atomic instructions want it */
+	if (offset_bytes > (IOTRACE_WAYS - 1) * way_bytes)
+		return NULL;
+	barrier_var(offset_bytes); /* else the compiler adds it before it is known to be one */
+	return bucket + offset_bytes;
+}
+
 /* ---- bios and requests under way ---- */
 
 /*
@@ -44,20 +64,14 @@ static __always_inline struct iotrace_bucket *bucket_of(__u64 key)
 #define OFFSET_BYTES(way) ((way) * sizeof(struct iotrace_flight))
 #define NO_WAY OFFSET_BYTES(IOTRACE_WAYS)
 
-/* NULL for NO_WAY. */
 static __always_inline struct iotrace_flight *flight_at(struct iotrace_bucket *bucket, __u64 offset_bytes)
 {
-	offset_bytes = forget(offset_bytes) & -8ULL; /* aligned, as atomic instructions want it */
-	return offset_bytes <= OFFSET_BYTES(IOTRACE_WAYS - 1) ? (void *)bucket + offset_bytes : NULL;
+	return way_at(bucket, offset_bytes, sizeof(struct iotrace_flight));
 }
 
 static __always_inline __u64 way_of(const struct iotrace_bucket *bucket, __u64 key)
 {
-#pragma unroll
-	for (int i = 0; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].key == key)
-			return OFFSET_BYTES(i);
-	return NO_WAY;
+	return way_with(bucket, key, sizeof(struct iotrace_flight));
 }
 
 /* Several CPUs may take one at a time. */

@@ -12,6 +12,7 @@
 #include "return.bpf.h"
 
 /* Set before loading. */
+const volatile bool times_calls; /* sys_enter is there */
 const volatile __u8 call_of[IOTRACE_SYSCALLS];
 
 /*
@@ -112,7 +113,7 @@ static __always_inline struct call *latest_call(struct task_struct *task)
 /* What sys_enter has noted of that call, not of one that the task has left. */
 static __always_inline struct call *current_call(struct task_struct *current, __u64 number)
 {
-	struct call *call = latest_call(current);
+	struct call *call = times_calls ? latest_call(current) : NULL;
 
 	return call && call->number == number ? call : NULL;
 }

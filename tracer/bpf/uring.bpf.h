@@ -32,7 +32,7 @@ struct uring_request {
 };
 
 struct uring_bucket {
-	struct uring_request way[IOTRACE_URING_WAYS];
+	struct uring_request way[IOTRACE_WAYS];
 };
 
 /* By address, as flights are. Without --vfs nothing tells that a request is over; its place goes to another one. */
@@ -43,25 +43,13 @@ struct {
 	__type(value, struct uring_bucket);
 } uring_requests SEC(".maps");
 
-static __always_inline __u64 uring_way_of(const struct uring_bucket *bucket, __u64 address)
-{
-#pragma unroll
-	for (int i = 0; i < IOTRACE_URING_WAYS; i++)
-		if (bucket->way[i].address == address)
-			return i * sizeof(struct uring_request);
-	return sizeof(*bucket);
-}
-
 static __always_inline struct uring_request *uring_find(__u64 address)
 {
 	__u32 index = bucket_at(address, IOTRACE_URING_BUCKET_BITS);
 	struct uring_bucket *bucket = bpf_map_lookup_elem(&uring_requests, &index);
-	__u64 offset_bytes;
+	__u64 way_bytes = sizeof(struct uring_request);
 
-	if (!bucket || !address)
-		return NULL;
-	offset_bytes = forget(uring_way_of(bucket, address)) & -8ULL;
-	return offset_bytes <= sizeof(*bucket) - sizeof(struct uring_request) ? (void *)bucket + offset_bytes : NULL;
+	return bucket && address ? way_at(bucket, way_with(bucket, address, way_bytes), way_bytes) : NULL;
 }
 
 /* The place of `address`, or a free one, or that of the request which was taken from its ring first. */
@@ -78,14 +66,14 @@ static __always_inline struct uring_request *uring_claim(__u64 address)
 	if (!bucket)
 		return NULL;
 #pragma unroll
-	for (int i = 0; i < IOTRACE_URING_WAYS; i++)
+	for (int i = 0; i < IOTRACE_WAYS; i++)
 		if (__sync_val_compare_and_swap(&bucket->way[i].address, 0, address) == 0) {
-			bucket->way[i].place = IOTRACE_URING_WAYS * index + i;
+			bucket->way[i].place = IOTRACE_WAYS * index + i;
 			return &bucket->way[i];
 		}
 	oldest = &bucket->way[0];
 #pragma unroll
-	for (int i = 1; i < IOTRACE_URING_WAYS; i++)
+	for (int i = 1; i < IOTRACE_WAYS; i++)
 		if (bucket->way[i].call.enter_ns < oldest->call.enter_ns)
 			oldest = &bucket->way[i];
 	before = oldest->address;
