@@ -65,8 +65,8 @@ def can_trace(binary: Path) -> None:
     command = [str(binary), "--backend", BACKEND, "--check"]
     check = json.loads(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
     if not check["can_trace"]:
-        # Of missing rights it says something else: then all tests would be left out because of one program that is wrong.
-        assert not check["reason"].startswith(("libbpf: prog", "program ")), f"the kernel refuses it: {check['reason']}"
+        # Not a missing right, which has words of its own: one wrong program would leave out all tests.
+        assert not check["reason"].startswith(("libbpf: prog", "program ")), check["reason"]
         pytest.skip(f"cannot trace here: {check['reason']}")
 
 
