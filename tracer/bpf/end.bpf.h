@@ -30,6 +30,8 @@ static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
 		end.original = original;
 		original = original_of(cell, (void *)original, end.function, (__u64)end.private);
 	}
+	/* Each of the functions compared with would be followed to the end of the program. */
+	end.function = forget(end.function);
 	return end;
 }
 
