@@ -39,6 +39,7 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_uring.py::test_others_bytes_do_not_stand_for_what_is_under_way",
     "tracer/tests/test_agreement.py::test_calls_that_wait_take_as_long_as_fio_says",
     "tracer/tests/test_spans.py::test_waiting_for_a_cpu",
+    "tracer/tests/test_spans.py::test_a_trace_that_ends_in_a_span_counts_what_it_samples",
 )
 
 

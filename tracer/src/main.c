@@ -169,10 +169,22 @@ static void add_new_devices(struct trace *trace)
 		trace->devices.list[i].before_settled = trace->devices.list[i].before.known = true;
 }
 
+/* Lines about the time since the last ones. */
+static bool step_beside(struct trace *trace)
+{
+	if (beside_step(&trace->beside, trace->probe, &trace->anchor))
+		return true;
+	trace->output.error = errno;
+	return false;
+}
+
+/* The last lines are written when nothing moves any more: a span is then in the counts and among the samples. */
 static void switch_off(struct trace *trace)
 {
 	trace->stopped_mono_ns = clock_now(CLOCK_MONOTONIC);
 	probe_switch(trace->probe, PHASE_FOLLOWING, 0);
+	if (!trace->output.error)
+		step_beside(trace);
 	add_new_devices(trace);
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
@@ -195,15 +207,6 @@ static void find_never_completed(struct trace *trace)
 	while (probe_never_completed(trace->probe, &trace->devices) && clock_now(CLOCK_MONOTONIC) < deadline &&
 	       devices_awaited(&trace->devices))
 		usleep(10000);
-}
-
-/* Lines about the time since the last ones. */
-static bool step_beside(struct trace *trace)
-{
-	if (beside_step(&trace->beside, trace->probe, &trace->anchor))
-		return true;
-	trace->output.error = errno;
-	return false;
 }
 
 static void tell_ready(int fd)
@@ -257,8 +260,6 @@ static int finish(struct trace *trace)
 {
 	double fullness;
 
-	if (!trace->output.error)
-		step_beside(trace);
 	switch_off(trace);
 	find_never_completed(trace);
 	while (probe_consume(trace->probe, &fullness) > 0 || fullness > 0)

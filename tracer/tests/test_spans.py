@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Any
 import pytest
 
 from tracer.tests.test_context import has_loopback
-from tracer.tests.tracing import Trace, ftrace, threads_of, tracing
+from tracer.tests.tracing import Trace, altered, ftrace, threads_of, tracing
 
 pytestmark = [
     pytest.mark.bpf,
@@ -27,6 +29,10 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not account waiting"),
 ]
 
+SPAN_END = "static __always_inline void span_end("
+SAMPLED = "	if (!span->switch_not_seen)\n		sample(span, current);\n"
+LINGER = "static long linger(__u64 index, void *unused)\n{\n	return 0;\n}\n\n"
+CALL_LINGER = "	bpf_loop(1 << 20, linger, NULL, 0);\n"
 PARTS = ("compute", "vfs", "io", "lock", "run_queue", "other")
 MS = 1_000_000
 AROUND_NS = 5 * MS  # what Python does between a server's clocks and the begin and end of a span, on a busy machine
@@ -294,6 +300,30 @@ def test_requests_that_change_threads_make_no_span(disk: str, tmp_path: Path, fi
     assert total(path, serving.pid, "handed_over") == 10
     assert ended(path, serving.pid) == 1
     assert total(path, serving.pid, "spans") == len(samples(path))
+
+
+def answered_for(client: socket.socket, seconds: float) -> int:
+    """How many requests that cost nothing, one after the other."""
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        ask(client, "sleep", 0)
+        count += 1
+    return count
+
+
+def test_a_trace_that_ends_in_a_span_counts_what_it_samples(disk: str, tmp_path: Path, file: Path) -> None:
+    """A build that takes milliseconds from the one to the other."""
+    slow = altered(tmp_path / "slow", "span.bpf.h", {SPAN_END: LINGER + SPAN_END, SAMPLED: CALL_LINGER + SAMPLED})
+    with server(file, str(tmp_path / "socket")) as serving, serving.connect() as client, ThreadPoolExecutor() as pool:
+        for number in range(5):
+            path = tmp_path / f"{number}.csv"
+            arguments = ("--device", disk, "--pid", str(serving.pid), "--spans", str(path), "--span-sample", "1")
+            with tracing(tmp_path / f"{number}.bin", *arguments, binary=slow) as trace:
+                asking = pool.submit(answered_for, client, 0.3)
+                time.sleep(0.1)
+                assert trace.stop() == 0
+                assert asking.result() > 0
+            assert 0 < total(path, serving.pid, "spans") == len(samples(path))
 
 
 @pytest.mark.parametrize(
