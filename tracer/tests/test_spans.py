@@ -43,6 +43,8 @@ IN_INTERRUPT = "hHsZz"
 FINDS_NONE = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 2)
 IDLE = "0"
 SWITCH = re.compile(r"\[(\d+)\] .* prev_pid=(\d+) .* prev_state=(\S+) .* next_pid=(\d+) ")
+AT = re.compile(r" (\d+)\.(\d{6}): sched_")
+SCHEDULER_LOG = "scheduler.log"
 
 
 @dataclass
@@ -145,6 +147,28 @@ def hidden_from_programs(log: Path, pid: int) -> int:
     return sum(thread in threads for thread in hidden)
 
 
+def runnable_ns(log: Path, sample: dict[str, int]) -> int:
+    """For how long the span's thread was runnable without a CPU, by the kernel's own log.
+
+    Not by the scheduler's account: where a wake-up has preempted the thread, that begins with the wake-up, before the
+    thread leaves the CPU (RQCF_REQ_SKIP), 2.6 ms of 640 with 1,600 of them a second.
+    """
+    begin_ns, end_ns = sample["t_mono_ns"], sample["t_mono_ns"] + sample["total_ns"]
+    thread, waited_ns, since_ns = str(sample["tid"]), 0, None
+    for line in log.read_text().splitlines():
+        if not (at := AT.search(line)):
+            continue
+        now_ns = int(at[1]) * 1_000_000_000 + int(at[2]) * 1000
+        if (woken := WAKE_UP.search(line)) and woken[3] == thread:
+            since_ns = since_ns or now_ns
+        elif (switch := SWITCH.search(line)) and switch[2] == thread:
+            since_ns = now_ns if switch[3].startswith("R") else None
+        elif switch and switch[4] == thread and since_ns is not None:
+            waited_ns += max(0, min(now_ns, end_ns) - max(since_ns, begin_ns))
+            since_ns = None
+    return waited_ns
+
+
 @contextmanager
 def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, Path]]:
     """Spans without times are as many, at most, as the kernel hides wake-ups and switches of their threads."""
@@ -153,7 +177,9 @@ def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, 
     with ftrace(tmp_path, "sched/sched_switch", "sched/sched_wakeup") as log:
         with tracing(tmp_path / "io.bin", *arguments) as trace:
             yield trace, path
-        assert sum(int(row["switch_not_seen"]) for row in rows(path)) <= hidden_from_programs(log, pid)
+        kept = tmp_path / SCHEDULER_LOG
+        kept.write_text(log.read_text())
+        assert sum(int(row["switch_not_seen"]) for row in rows(path)) <= hidden_from_programs(kept, pid)
 
 
 @pytest.fixture
@@ -283,8 +309,8 @@ def test_waiting_for_a_cpu(disk: str, tmp_path: Path, file: Path) -> None:
     for sample in found:
         (answer,) = (answer for answer in answers if began(sample, answer))
         assert answer["queued"] > 100 * MS
-        may_be_more_ns = sample["total_ns"] - answer["wall"] + answer["around"]
-        assert answer["queued"] * 0.99 <= sample["run_queue_ns"] <= answer["queued"] * 1.01 + may_be_more_ns
+        waited_ns = runnable_ns(tmp_path / SCHEDULER_LOG, sample)
+        assert waited_ns * 0.995 <= sample["run_queue_ns"] <= waited_ns * 1.005
 
 
 def test_requests_that_change_threads_make_no_span(disk: str, tmp_path: Path, file: Path) -> None:
