@@ -18,6 +18,11 @@ def test_a_run_folder_has_a_timed_id_and_latest_points_at_the_newest(tmp_path: P
     assert RunStore.open(tmp_path / "demo" / "latest").run_id == second.run_id
 
 
+def test_ids_of_the_same_second_differ_in_order(tmp_path: Path) -> None:
+    made = [RunStore.create(tmp_path, name).run_id for name in ("a", "b", "c") for _ in range(300)]
+    assert len(set(made)) == len(made) and made == sorted(made)
+
+
 def test_runs_lists_every_run_once_oldest_first(tmp_path: Path) -> None:
     created = [RunStore.create(tmp_path, name, now_unix_ns=t * 10**9) for t, name in ((20, "b"), (10, "a"), (30, "b"))]
     for store in created:
