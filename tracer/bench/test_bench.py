@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -24,7 +25,17 @@ from tracer.bench.block_trace import end_block_trace, traced_disks
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
 from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
-from tracer.bench.tools import REQUEST_TRACEPOINTS, Attached, Tool, ToolError, control, floors, strata, variant
+from tracer.bench.tools import (
+    RECORD_BYTES_OF_A_FLOOR,
+    REQUEST_TRACEPOINTS,
+    Attached,
+    Tool,
+    ToolError,
+    control,
+    floors,
+    strata,
+    variant,
+)
 from tracer.bench.windows import OUTPUT_ROOT, Plan, Window, measure, tool_attached
 from tracer.tests.tracing import diskstats
 
@@ -240,6 +251,22 @@ def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> 
     assert len(runs) >= len(REQUEST_TRACEPOINTS)
     # The listing takes its time, during which the load goes on.
     assert all(count > 0.9 * ios > 0 for count in runs.values()), (ios, runs)
+
+
+@pytest.mark.bench
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_floor_with_records_writes_each_request_once(load: Load) -> None:
+    tool = next(tool for tool in floors() if tool.name == "the least with a record")
+    with tool_attached(tool, load) as attached:
+        begin = load.ios()
+        time.sleep(1)
+        records = (attached.folder / "records").read_bytes()
+        ios = load.ios() - begin
+    times = [struct.unpack_from("<3Q", records, at)[1:] for at in range(0, len(records), RECORD_BYTES_OF_A_FLOOR)]
+    assert len(times) > 0.9 * ios > 0
+    assert len({done_ns for _, done_ns in times}) > 0.99 * len(times)  # none twice, but CPUs may complete in one ns
+    assert sum(0 < issue_ns < done_ns for issue_ns, done_ns in times) > 0.99 * len(times)  # some were under way before
 
 
 def leaving_a_block_trace(device: str, _folder: Path) -> list[str]:

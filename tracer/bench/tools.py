@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracer.bench.block_trace import end_block_trace
@@ -103,10 +103,21 @@ BESIDE_REQUESTS = ("irq_handler_entry", "block_io_done")
 
 
 def _floor(name: str, script: str, *arguments: str) -> Tool:
-    def command(_device: str, _folder: Path) -> list[str]:
-        return ["/usr/bin/python3", str(PEERS / script), *arguments]
+    def command(_device: str, folder: Path) -> list[str]:
+        words = [word.replace("{folder}", str(folder)) for word in arguments]
+        return ["/usr/bin/python3", str(PEERS / script), *words]
 
     return Tool(name, command, _headers_for_bcc(), says_ready=True)
+
+
+RECORD_BYTES_OF_A_FLOOR = 64
+
+
+def _least(name: str, *tracepoints: str) -> Tool:
+    def counts(folder: Path) -> tuple[int | None, int | None]:
+        return (folder / "records").stat().st_size // RECORD_BYTES_OF_A_FLOOR, None
+
+    return replace(_floor(name, "least.py", "{folder}/records", *tracepoints), counts=counts)
 
 
 def ours() -> list[Tool]:
@@ -139,10 +150,10 @@ def floors() -> list[Tool]:
     return [
         _floor("empty programs", "empty.py", *REQUEST_TRACEPOINTS),
         _floor("empty programs, interrupts too", "empty.py", *REQUEST_TRACEPOINTS, *BESIDE_REQUESTS),
-        _floor("the least with a record", "least.py"),
-        _floor("the least, interrupts too", "least.py", *BESIDE_REQUESTS),
-        _floor("the least, interrupts and sys_enter too", "least.py", *BESIDE_REQUESTS, "sys_enter"),
-        _floor("the least, sys_exit too", "least.py", *BESIDE_REQUESTS, "sys_enter", "sys_exit"),
+        _least("the least with a record"),
+        _least("the least, interrupts too", *BESIDE_REQUESTS),
+        _least("the least, interrupts and sys_enter too", *BESIDE_REQUESTS, "sys_enter"),
+        _least("the least, sys_exit too", *BESIDE_REQUESTS, "sys_enter", "sys_exit"),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 try:
     from bcc import BPF  # type: ignore[import-not-found]
@@ -18,10 +18,30 @@ def _say(word: str) -> None:
     os.write(int(os.environ["STRATA_READY"]), f"{word}\n".encode())
 
 
-def run(programs: str, tracepoints: Sequence[str], flags: Sequence[str] = ()) -> None:
-    """`programs` has a function on_NAME for each of the (raw) tracepoints, in BCC's C."""
+PAUSE_S = 0.05  # as long as ours at depth 1
+
+
+def _next_signal(read: Callable[[], None] | None) -> int:
+    waited_for = {*ENDS, signal.SIGUSR1}
+    if not read:
+        return signal.sigwait(waited_for)
+    while not (got := signal.sigtimedwait(waited_for, PAUSE_S)):
+        read()
+    return got.si_signo
+
+
+def run(
+    programs: str,
+    tracepoints: Sequence[str],
+    flags: Sequence[str] = (),
+    reader: Callable[[BPF], Callable[[], None]] | None = None,
+) -> None:
+    """`programs` has a function on_NAME for each of the (raw) tracepoints, in BCC's C. What `reader` returns is called
+    every PAUSE_S.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, {*ENDS, signal.SIGUSR1})
     bpf = BPF(text=programs, cflags=[*flags])
+    read = reader(bpf) if reader else None
     attached = False
 
     def alternate() -> None:
@@ -35,7 +55,7 @@ def run(programs: str, tracepoints: Sequence[str], flags: Sequence[str] = ()) ->
 
     alternate()
     _say("ready")
-    while signal.sigwait({*ENDS, signal.SIGUSR1}) not in ENDS:
+    while _next_signal(read) not in ENDS:
         alternate()
         _say("on" if attached else "off")
     bpf.cleanup()
