@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from tracer.bench import ratio
 from tracer.bench.counters import bpf_statistics
@@ -33,6 +34,7 @@ from tracer.bench.windows import Window, tool_attached, window
 ALTERNATING = TRACER.with_name("strata-iotrace-alternating")
 ALL = "all"
 EXIT_UNAVAILABLE = 3
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _attached(attached: Attached, settle_s: float) -> Iterator[None]:
     time.sleep(settle_s)
 
 
-def _in_turn(results: list[Result], at_work: list[Attached], number: int) -> list[tuple[Result, Attached]]:
+def in_turn(results: list[R], at_work: list[Attached], number: int) -> list[tuple[R, Attached]]:
     """Another order in each round: none is always measured behind the same one."""
     both = list(zip(results, at_work, strict=True))
     return [*both[number % len(both) :], *both[: number % len(both)]]
@@ -112,7 +114,7 @@ def _in_turn(results: list[Result], at_work: list[Attached], number: int) -> lis
 def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, plan: Plan) -> None:
     for number in range(plan.rounds):
         before = window(load, plan.window_s)  # no round shares a window with another one
-        for result, attached in _in_turn(results, at_work, number):
+        for result, attached in in_turn(results, at_work, number):
             with _attached(attached, plan.settle_s):
                 with_it = window(load, plan.window_s)
             after = window(load, plan.window_s)
@@ -140,12 +142,12 @@ def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
     with ExitStack() as stack:
         at_work = []
         for tool in tools:
-            at_work.append(stack.enter_context(tool_attached(tool, load)))
+            at_work.append(stack.enter_context(tool_attached(tool, load.device)))
             at_work[-1].alternate()
         _measure_rates(results, at_work, load, plan)
         with bpf_statistics():
             for number in range(plan.counted_rounds):
-                for result, attached in _in_turn(results, at_work, number):
+                for result, attached in in_turn(results, at_work, number):
                     with _attached(attached, plan.settle_s):
                         _count_run_times(result, attached, load, plan)
     for result, attached in zip(results, at_work, strict=True):
@@ -188,13 +190,11 @@ def program_table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tracer.bench.alternating", description="What tracing costs.")
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="loop32")
-    parser.add_argument("--rounds", type=int, default=150, help="in each, each tool once (default: 150)")
-    parser.add_argument("--counted-rounds", type=int, default=Plan.counted_rounds, metavar="N",
-                        help=f"for the time of each program (default: {Plan.counted_rounds})")  # fmt: skip
-    parser.add_argument("--window", type=float, default=Plan.window_s, help=f"seconds (default: {Plan.window_s})")
+def parser_of(module: str, description: str, rounds: int, window_s: float) -> argparse.ArgumentParser:
+    """With what is said of rounds and tools; the rest of both modules' arguments is their own."""
+    parser = argparse.ArgumentParser(prog=f"python -m tracer.bench.{module}", description=description)
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"in each, each tool once (default: {rounds})")
+    parser.add_argument("--window", type=float, default=window_s, help=f"seconds (default: {window_s})")
     parser.add_argument("--settle", type=float, default=Plan.settle_s,
                         help=f"seconds after each change that are not measured (default: {Plan.settle_s})")  # fmt: skip
     parser.add_argument("--arguments", default="", help="of our tracer and of each --other, as one text")
@@ -204,11 +204,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--floors", nargs="*", choices=[tool.name for tool in floors()], metavar="NAME",
                         help="nothing, and what being attached and the least cost, too; or only these")  # fmt: skip
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="on the disk to measure (default: here)")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="for alternating.json")
-    return parser.parse_args()
+    return parser
 
 
-def _tools(options: argparse.Namespace) -> list[Tool]:
+def tools_of(options: argparse.Namespace) -> list[Tool]:
     arguments = tuple(shlex.split(options.arguments))
     this = strata(f"strata-iotrace {options.arguments}".strip(), arguments)
     others = [alternating(strata(str(path), arguments), path.resolve(strict=True)) for path in options.other]
@@ -216,6 +215,15 @@ def _tools(options: argparse.Namespace) -> list[Tool]:
     if options.floors is None:
         return ours
     return [*ours, control(), *(tool for tool in floors() if tool.name in (options.floors or [tool.name]))]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = parser_of("alternating", "What tracing costs.", 150, Plan.window_s)
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="loop32")
+    parser.add_argument("--counted-rounds", type=int, default=Plan.counted_rounds, metavar="N",
+                        help=f"for the time of each program (default: {Plan.counted_rounds})")  # fmt: skip
+    parser.add_argument("--output", type=Path, metavar="DIR", help="for alternating.json")
+    return parser.parse_args()
 
 
 def main() -> int:
@@ -226,7 +234,7 @@ def main() -> int:
     plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
     try:
         with ended_by_signals(), held(), running(WORKLOADS[options.workload], options.directory) as load:
-            results = measure(_tools(options), load, plan)
+            results = measure(tools_of(options), load, plan)
     except (LoadError, ToolError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE

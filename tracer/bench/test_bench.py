@@ -242,7 +242,7 @@ def test_what_is_attached_is_seen_and_after_detaching_is_not(load: Load, tmp_pat
 @pytest.mark.root
 @pytest.mark.parametrize("tool", floors(), ids=lambda tool: tool.name)
 def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> None:
-    with bpf_statistics(), tool_attached(tool, load) as attached:
+    with bpf_statistics(), tool_attached(tool, load.device) as attached:
         begin, before = load.ios(), attached.objects.run_times()
         time.sleep(0.3)
         ios, after = load.ios() - begin, attached.objects.run_times()
@@ -258,7 +258,7 @@ def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> 
 @pytest.mark.root
 def test_a_floor_with_records_writes_each_request_once(load: Load) -> None:
     tool = next(tool for tool in floors() if tool.name == "the least with a record")
-    with tool_attached(tool, load) as attached:
+    with tool_attached(tool, load.device) as attached:
         begin = load.ios()
         time.sleep(1)
         records = (attached.folder / "records").read_bytes()
@@ -285,7 +285,7 @@ def can_block_trace(load: Load) -> None:
 @pytest.mark.root
 @pytest.mark.usefixtures("can_block_trace")
 def test_a_block_trace_that_a_tool_leaves_on_is_ended(load: Load) -> None:
-    with pytest.raises(ToolError), tool_attached(Tool("leaves", leaving_a_block_trace), load):
+    with pytest.raises(ToolError), tool_attached(Tool("leaves", leaving_a_block_trace), load.device):
         pass
     assert traced_disks() == []
 
@@ -318,7 +318,7 @@ def runs_in(attached: Attached, load: Load, seconds: float) -> tuple[int, int]:
 @pytest.mark.bpf
 @pytest.mark.root
 def test_the_control_alternates_and_runs_no_program(load: Load) -> None:
-    with tool_attached(control(), load) as attached:
+    with tool_attached(control(), load.device) as attached:
         assert attached.objects == BpfObjects(frozenset(), frozenset())
         attached.alternate()
         attached.alternate()
@@ -332,7 +332,7 @@ def test_the_control_alternates_and_runs_no_program(load: Load) -> None:
 def test_programs_alternate(tool: Tool, load: Load) -> None:
     if not alternating.ALTERNATING.exists():
         pytest.skip("make -C tracer alternating")
-    with bpf_statistics(), tool_attached(tool, load) as attached:
+    with bpf_statistics(), tool_attached(tool, load.device) as attached:
         for _ in range(3):
             ios, runs = runs_in(attached, load, 0.2)
             assert runs > 0.9 * ios > 0
@@ -401,7 +401,11 @@ def test_a_bench_that_is_ended_leaves_nothing_and_others_alone(load: Load, numbe
 @pytest.mark.root
 def test_requests_on_tcp_are_two_segments_each(tracer: Path) -> None:  # noqa: ARG001
     context = variant("context=--context {folder}/context.csv")
-    with running(WORKLOADS["tcp"], Path.cwd()) as load, bpf_statistics(), tool_attached(context, load) as attached:
+    with (
+        running(WORKLOADS["tcp"], Path.cwd()) as load,
+        bpf_statistics(),
+        tool_attached(context, load.device) as attached,
+    ):
         before, begin = attached.objects.run_times(), load.ios()
         time.sleep(0.5)
         ios, after = load.ios() - begin, attached.objects.run_times()

@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -160,6 +160,11 @@ def floors() -> list[Tool]:
 def control() -> Tool:
     """Attaches nothing: what is not 1 here is the measurement's own."""
     return _floor("nothing attached", "empty.py")
+
+
+def device_time(cpu: int, interrupts: Sequence[int], load: Sequence[str]) -> Tool:
+    """No tool to measure: starts a load that has one I/O at a time, and tells it what the device takes of each."""
+    return _floor("device time", "device_time.py", str(cpu), ",".join(map(str, interrupts)), *load)
 
 
 def peers() -> list[Tool]:

@@ -82,10 +82,10 @@ def _settled_window(load: Load, plan: Plan) -> Window:
 
 
 @contextmanager
-def tool_attached(tool: Tool, load: Load) -> Iterator[Attached]:
+def tool_attached(tool: Tool, device: str) -> Iterator[Attached]:
     folder = Path(tempfile.mkdtemp(dir=OUTPUT_ROOT, prefix="strata-bench-"))
     try:
-        attached = Attached(tool, load.device, folder)
+        attached = Attached(tool, device, folder)
         try:
             yield attached
         finally:
@@ -104,7 +104,7 @@ def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
     it is per request of all of them; on TCP, where hardly any is made, per request and response.
     """
     done = load.ios if load.workload.medium == "network" else requests
-    with bpf_statistics(), tool_attached(tool, load) as attached:
+    with bpf_statistics(), tool_attached(tool, load.device) as attached:
         if not attached.objects.programs:
             return None
         time.sleep(plan.settle_s)
@@ -117,7 +117,7 @@ def _bpf_ns_per_request(tool: Tool, load: Load, plan: Plan) -> float | None:
 def _block(tool: Tool, load: Load, plan: Plan, result: ToolResult) -> Attached:
     """Adds one window without, two with, one without."""
     before = _settled_window(load, plan)
-    with tool_attached(tool, load) as attached:
+    with tool_attached(tool, load.device) as attached:
         with_it = [_settled_window(load, plan), _settled_window(load, plan)]
         result.resident_bytes = max(result.resident_bytes or 0, resident_bytes(attached.pid))
         result.kernel_bytes = attached.objects.kernel_bytes() or None

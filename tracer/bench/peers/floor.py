@@ -14,7 +14,7 @@ except ModuleNotFoundError:
 ENDS = {signal.SIGINT, signal.SIGTERM}
 
 
-def _say(word: str) -> None:
+def say(word: str) -> None:
     os.write(int(os.environ["STRATA_READY"]), f"{word}\n".encode())
 
 
@@ -54,10 +54,10 @@ def run(
         attached = not attached
 
     alternate()
-    _say("ready")
+    say("ready")
     while _next_signal(read) not in ENDS:
         alternate()
-        _say("on" if attached else "off")
+        say("on" if attached else "off")
     bpf.cleanup()
 
 
