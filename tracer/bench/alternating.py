@@ -18,7 +18,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -226,25 +226,36 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
-    options = _arguments()
+def printed(measured: Callable[[], str]) -> int:
+    """The exit code; what was measured goes to stdout, or to stderr why nothing was."""
     if not ALTERNATING.exists():
         print(f"bench: no {ALTERNATING.name} (make -C {TRACER.parents[1]} alternating)", file=sys.stderr)
         return EXIT_UNAVAILABLE
-    plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
     try:
-        with ended_by_signals(), held(), running(WORKLOADS[options.workload], options.directory) as load:
-            results = measure(tools_of(options), load, plan)
+        with ended_by_signals(), held():
+            print(measured())
     except (LoadError, ToolError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_UNAVAILABLE
-    print(f"{WORKLOADS[options.workload].title}; {plan.rounds} rounds, windows of {plan.window_s:g} s\n")
-    print(f"{rate_table(results)}\n\n{program_table(results)}")
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        content = {"schema_version": 2, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
-        (options.output / "alternating.json").write_text(json.dumps(content, indent=1))
     return 0
+
+
+def main() -> int:
+    options = _arguments()
+    workload = WORKLOADS[options.workload]
+    plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
+
+    def measured() -> str:
+        with running(workload, options.directory) as load:
+            results = measure(tools_of(options), load, plan)
+        if options.output:
+            options.output.mkdir(parents=True, exist_ok=True)
+            content = {"schema_version": 2, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
+            (options.output / "alternating.json").write_text(json.dumps(content, indent=1))
+        head = f"{workload.title}; {plan.rounds} rounds, windows of {plan.window_s:g} s"
+        return f"{head}\n\n{rate_table(results)}\n\n{program_table(results)}"
+
+    return printed(measured)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,9 @@ from pathlib import Path
 import numpy as np
 
 from tracer.bench import ratio
-from tracer.bench.alternating import ALTERNATING, EXIT_UNAVAILABLE, Plan, in_turn, parser_of, tools_of
-from tracer.bench.load import LoadError, device_of, ended_by_signals, lay_out
-from tracer.bench.memory import held
-from tracer.bench.tools import TRACER, Attached, Tool, ToolError, device_time
+from tracer.bench.alternating import Plan, in_turn, parser_of, printed, tools_of
+from tracer.bench.load import LoadError, device_of, lay_out
+from tracer.bench.tools import TRACER, Attached, Tool, device_time
 from tracer.bench.windows import OUTPUT_ROOT, tool_attached
 
 LOAD = TRACER.with_name("one-at-a-time")
@@ -189,19 +188,15 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = _arguments()
-    if not ALTERNATING.exists():
-        print(f"bench: no {ALTERNATING.name} (make -C {TRACER.parents[1]} alternating)", file=sys.stderr)
-        return EXIT_UNAVAILABLE
     plan = Plan(options.rounds, options.window, options.settle)
-    try:
-        with ended_by_signals(), held(), one_at_a_time(options.workload, options.directory) as (load, device):
+
+    def measured() -> str:
+        with one_at_a_time(options.workload, options.directory) as (load, device):
             results = measure(tools_of(options), load, device, plan)
-    except (LoadError, ToolError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return EXIT_UNAVAILABLE
-    print(f"disk, {options.workload} of 4 KiB, one at a time; {plan.rounds} rounds, windows of {plan.window_s:g} s\n")
-    print(table(results))
-    return 0
+        head = f"disk, {options.workload} of 4 KiB, one at a time; {plan.rounds} rounds, windows of {plan.window_s:g} s"
+        return f"{head}\n\n{table(results)}"
+
+    return printed(measured)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tracer.bench.load import LoadError
 from tracer.bench.tools import PEERS, Tool, control
 from tracer.bench.windows import OUTPUT_ROOT
 
-SPIN_NS = 5000
+SPIN_NS = 20_000
 SPIN = """
 import sys
 sys.path.insert(0, {peers!r})
