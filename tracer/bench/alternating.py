@@ -34,6 +34,7 @@ from tracer.bench.windows import Window, tool_attached, window
 ALTERNATING = TRACER.with_name("strata-iotrace-alternating")
 ALL = "all"
 EXIT_UNAVAILABLE = 3
+EXIT_OUTPUT = 4
 R = TypeVar("R")
 
 
@@ -244,18 +245,25 @@ def main() -> int:
     options = _arguments()
     workload = WORKLOADS[options.workload]
     plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
+    results: list[Result] = []
 
     def measured() -> str:
         with running(workload, options.directory) as load:
-            results = measure(tools_of(options), load, plan)
-        if options.output:
-            options.output.mkdir(parents=True, exist_ok=True)
-            content = {"schema_version": 2, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
-            (options.output / "alternating.json").write_text(json.dumps(content, indent=1))
+            results.extend(measure(tools_of(options), load, plan))
         head = f"{workload.title}; {plan.rounds} rounds, windows of {plan.window_s:g} s"
         return f"{head}\n\n{rate_table(results)}\n\n{program_table(results)}"
 
-    return printed(measured)
+    code = printed(measured)
+    if not (options.output and results):
+        return code
+    content = {"schema_version": 2, "plan": asdict(plan), "tools": [asdict(result) for result in results]}
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "alternating.json").write_text(json.dumps(content, indent=1))
+    except OSError as error:
+        print(f"bench: the results above could not be written: {error}", file=sys.stderr)
+        return EXIT_OUTPUT
+    return code
 
 
 if __name__ == "__main__":
