@@ -151,6 +151,7 @@ def floors() -> list[Tool]:
         _floor("empty programs", "empty.py", *REQUEST_TRACEPOINTS),
         _floor("empty programs, interrupts too", "empty.py", *REQUEST_TRACEPOINTS, *BESIDE_REQUESTS),
         _least("the least with a record"),
+        _least("the least, interrupts but not block_io_done", "irq_handler_entry"),
         _least("the least, interrupts too", *BESIDE_REQUESTS),
         _least("the least, interrupts and sys_enter too", *BESIDE_REQUESTS, "sys_enter"),
         _least("the least, sys_exit too", *BESIDE_REQUESTS, "sys_enter", "sys_exit"),

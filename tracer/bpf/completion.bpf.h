@@ -150,7 +150,8 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
  * The kernel skips a BPF program that an interrupt would run while the same program already runs on that
  * CPU: the completion of a loop device's request, interrupted by the completion on the disk below, would
  * hide the latter. This tracepoint follows block_rq_complete on the same request, and deals with those
- * that were skipped. Not there before 6.5; misses are then seen in program_misses only.
+ * that were skipped. Not there before 6.5; misses are then seen in program_misses only. Not loaded where no completion
+ * interrupts another one (driver_completions_nest).
  */
 SEC("tp_btf/block_io_done")
 int BPF_PROG(block_io_done, struct request *rq)

@@ -175,8 +175,8 @@ static void configure(struct core *core, const struct options *options)
 	bpf_map__set_max_entries(skeleton->maps.events, core->probe.cpus << core->log_bits);
 	if (options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS + IOTRACE_URING_REQUESTS);
-	/* Since 6.5; only a safety net for interrupted completions. */
-	skeleton->rodata->io_done_follows = kernel_has_tracepoint("block_io_done", NULL);
+	/* Only a safety net for completions that interrupt others; since 6.5. */
+	skeleton->rodata->io_done_follows = driver_completions_nest() && kernel_has_tracepoint("block_io_done", NULL);
 	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
 	configure_context(skeleton, options);

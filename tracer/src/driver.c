@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <ctype.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/bpf.h>
 #include <stdio.h>
@@ -229,6 +230,43 @@ bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS])
 	free(line);
 	fclose(file);
 	return found;
+}
+
+/* ---- completions that interrupt one another ---- */
+
+/*
+ * The kernel completes the requests of a disk in its softirq when the disk has one queue, which several CPUs share, and
+ * where the driver runs otherwise: blk_mq_complete_request_remote(). Softirqs do not interrupt each other. Other drivers
+ * than these have not been looked at.
+ */
+static bool ends_in_softirq(const char *cpu_list)
+{
+	char disk[NAME_MAX + 1], cpus[256] = "";
+	unsigned queue;
+	FILE *file;
+
+	if (sscanf(cpu_list, "/sys/block/%255[^/]/mq/%u/", disk, &queue) != 2 || queue != 0)
+		return false;
+	if (strncmp(disk, "loop", 4) != 0 && !driver_is(disk, "device/driver", "virtio_blk"))
+		return false;
+	file = fopen(cpu_list, "re");
+	if (!file)
+		return false;
+	if (!fgets(cpus, sizeof(cpus), file))
+		cpus[0] = 0;
+	fclose(file);
+	return strchr(cpus, ',');
+}
+
+bool driver_completions_nest(void)
+{
+	glob_t queues;
+	bool nest = glob("/sys/block/*/mq/*/cpu_list", 0, NULL, &queues) != 0;
+
+	for (size_t i = 0; !nest && i < queues.gl_pathc; i++)
+		nest = !ends_in_softirq(queues.gl_pathv[i]);
+	globfree(&queues);
+	return nest;
 }
 
 /* ---- words ---- */

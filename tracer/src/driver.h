@@ -29,6 +29,12 @@ enum iotrace_tracing driver_mode(const struct driver_support *support, const cha
 /* Enters the interrupts of the disk; false when it has none of its own. */
 bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS]);
 
+/*
+ * False: no completion can interrupt another one on its CPU, which would hide it from the programs (block_io_done). Only
+ * where all disks of the machine have been seen to end their requests in the softirq of the block layer.
+ */
+bool driver_completions_nest(void);
+
 /* As in the column tracing_mode. */
 const char *driver_mode_name(enum iotrace_tracing mode);
 

@@ -105,7 +105,7 @@ ONLY_THE_LAST = "	/* Only the last of several partial completions ends the reque
 @pytest.mark.root
 def test_what_the_verifier_says_of_a_program_that_it_refuses_is_told(can_trace: None, tmp_path: Path) -> None:
     reads_anywhere = {ONLY_THE_LAST: "	if (*(volatile __u64 *)now)\n		return 0;\n" + ONLY_THE_LAST}
-    refused = altered(tmp_path, "completion.bpf.h", reads_anywhere)
+    refused = altered(tmp_path, {"bpf/completion.bpf.h": reads_anywhere})
     result = run(refused, "--output", str(tmp_path / "io.bin"), "--backend", "core")
     assert result.returncode == 3
     assert len(result.stderr.splitlines()) == 1

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tracer.tests.test_trace import assert_closed
-from tracer.tests.tracing import altered, counted_while_tracing, tracing, wait_for_requests
+from tracer.tests.tracing import BACKEND, TRACER, altered, counted_while_tracing, ftrace, tracing, wait_for_requests
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 ROUNDS = 5
+
+COMPLETION = "bpf/completion.bpf.h"
+# block_io_done is loaded also where no completion interrupts another one.
+ALWAYS_FOLLOWS = {"src/core.c": {"driver_completions_nest() && kernel_has": "kernel_has"}}
 
 # Where the two programs that follow completions have a whole request that has ended.
 COMPLETED = "	if (finish(ctx, rq, NULL, now, status_of(error)) && io_done_follows)\n"
@@ -35,24 +40,28 @@ LINGER = """	if (flight && flight->event.flags & FLIGHT_DONE) {
 """
 
 
-@pytest.fixture(scope="module")
-def blind(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tracer that does not see the completion of one request in 16."""
-    return altered(tmp_path_factory.mktemp("blind"), "completion.bpf.h", HIDDEN)
+@pytest.fixture(scope="module", params=[{}, ALWAYS_FOLLOWS], ids=["", "block_io_done"])
+def blind(request: pytest.FixtureRequest, can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tracer that does not see the completion of one request in 16; with block_io_done, and as it would be here."""
+    return altered(tmp_path_factory.mktemp("blind"), {COMPLETION: HIDDEN, **request.param})
 
 
 @pytest.fixture(scope="module")
 def skipping(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracer whose block_rq_complete the kernel has not run for one request in 16."""
-    if "__traceiter_block_io_done" not in Path("/proc/kallsyms").read_text():
-        pytest.skip("no block_io_done before 6.5")
-    return altered(tmp_path_factory.mktemp("skipping"), "completion.bpf.h", SKIPPED)
+    skip_without_io_done()
+    return altered(tmp_path_factory.mktemp("skipping"), {COMPLETION: SKIPPED, **ALWAYS_FOLLOWS})
 
 
 @pytest.fixture(scope="module")
 def skipping_and_slow(skipping: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, and it now and then takes 20 us for the end of a request."""
-    return altered(tmp_path_factory.mktemp("slow"), "completion.bpf.h", {**SKIPPED, FREED: LINGER})
+    return altered(tmp_path_factory.mktemp("slow"), {COMPLETION: {**SKIPPED, FREED: LINGER}, **ALWAYS_FOLLOWS})
+
+
+def skip_without_io_done() -> None:
+    if "__traceiter_block_io_done" not in Path("/proc/kallsyms").read_text():
+        pytest.skip("no block_io_done before 6.5")
 
 
 def assert_closed_without(blind: Path, disk: str, output: Path, *jobs: list[str]) -> None:
@@ -126,7 +135,7 @@ def test_what_is_hidden_while_the_counts_are_read(
 ) -> None:
     """Only requests that are under way at that instant may be taken for ended ones."""
     depth, too_few, too_many = 8, 0, 0
-    blind = altered(tmp_path_factory.mktemp("blind"), "completion.bpf.h", HIDDEN_TO_THE_END)
+    blind = altered(tmp_path_factory.mktemp("blind"), {COMPLETION: HIDDEN_TO_THE_END})
     job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", "--rw=randrw", "--ioengine=libaio", f"--iodepth={depth}")
     with subprocess.Popen([*job, "--time_based", "--runtime=120"], stdout=subprocess.DEVNULL) as load:
         try:
@@ -144,3 +153,52 @@ def test_what_is_hidden_while_the_counts_are_read(
             load.kill()
     assert too_few == 0
     assert too_many <= ROUNDS * depth / 4
+
+
+def test_where_no_program_follows_completions_do_not_interrupt_each_other(disk: str, tmp_path: Path) -> None:
+    """The kernel's own log tells in which context each request of the machine was completed."""
+    skip_without_io_done()
+    jobs = [fio_job(f"/dev/{disk}", "--direct=1"), fio_job(str(tmp_path / "file"), "--direct=1", "--size=64m")]
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace, ftrace(tmp_path, "block/block_rq_complete") as log:
+        load = ["--rw=randrw", "--bs=4k", "--ioengine=libaio", "--iodepth=16", "--fsync=32", "--number_ios=5000"]
+        running = [subprocess.Popen([*job, *load], stdout=subprocess.DEVNULL) for job in jobs]
+        assert [job.wait() for job in running] == [0, 0]
+        completions = re.findall(r" \[\d+\] (\S+) +[\d.]+: block_rq_complete: (\d+,\d+) ", log.read_text())
+        assert trace.stop() == 0
+    if "block_io_done" in trace.status()["probes"]:
+        pytest.skip("a program follows")
+    assert len({device for _, device in completions}) > 1
+    # Of the flags the third one: s = in a softirq, which does not interrupt another one.
+    assert {flags[2] for flags, _ in completions} == {"s"}
+
+
+@pytest.mark.parametrize(
+    ("others", "follows"),
+    [
+        ({}, False),
+        ({"loop99": ["0, 1", "2, 3"]}, True),  # completed where the driver runs: the kernel asks for one queue
+        ({"loop99": ["0"]}, True),  # likewise: and for several CPUs
+        ({"nbd99": ["0, 1"]}, True),  # a driver that has not been looked at
+    ],
+    ids=["alone", "queues", "one CPU", "driver"],
+)
+def test_a_program_follows_beside_disks_of_which_it_is_not_known(
+    disk: str, tmp_path: Path, others: dict[str, list[str]], follows: bool
+) -> None:
+    skip_without_io_done()
+    if BACKEND == "bcc":
+        pytest.skip("with bcc it always follows")
+    disks = tmp_path / "block"  # takes the place of /sys/block
+    disks.mkdir()
+    (disks / disk).symlink_to(Path(f"/sys/block/{disk}").resolve())
+    for name, queues in others.items():
+        for number, cpus in enumerate(queues):
+            (disks / name / "mq" / str(number)).mkdir(parents=True)
+            (disks / name / "mq" / str(number) / "cpu_list").write_text(f"{cpus}\n")
+    binary = tmp_path / "among-others"
+    mount = f'mount --bind {disks} /sys/block && exec {TRACER} "$@"'
+    binary.write_text(f"#!/bin/sh\nexec unshare --mount sh -c '{mount}' sh \"$@\"\n")
+    binary.chmod(0o700)
+    with tracing(tmp_path / "io.bin", "--device", disk, binary=binary) as trace:
+        assert trace.stop() == 0
+    assert ("block_io_done" in trace.status()["probes"]) == follows

@@ -177,6 +177,7 @@ def test_threads_are_told_apart(disk: str, tmp_path: Path) -> None:
             assert call.begin_ns <= begin <= end <= call.end_ns
 
 
+CALLS = "bpf/syscall.bpf.h"
 RETURNED = "	table = bpf_map_lookup_elem(&vfs_tables, &zero);\n"
 LINGER = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < 60000; i++)\n		;\n"
 PLACES, FEW = "#define CALL_BUCKET_BITS 13", "#define CALL_BUCKET_BITS 0"
@@ -189,7 +190,7 @@ def test_more_tasks_than_places(disk: str, tmp_path: Path, lingers: bool) -> Non
 
     What one of them lost is empty, never another one's.
     """
-    crowded = altered(tmp_path, "syscall.bpf.h", {PLACES: FEW} | ({NOTED: OFTEN + LINGER + NOTED} if lingers else {}))
+    crowded = altered(tmp_path, {CALLS: {PLACES: FEW} | ({NOTED: OFTEN + LINGER + NOTED} if lingers else {})})
     limit = int(Path(f"/sys/block/{disk}/queue/max_sectors_kb").read_text()) << 10
     calls: dict[int, list[Timed]] = {}
 
@@ -231,7 +232,7 @@ def test_what_is_not_waited_for_has_no_return(mounted: Path, disk: str, tmp_path
 
 def test_what_completes_while_the_call_returns_was_not_waited_for(disk: str, tmp_path: Path) -> None:
     """A build that lingers between the time of the return and the look at what is complete; calls that read ahead."""
-    lingering = altered(tmp_path, "syscall.bpf.h", {RETURNED: LINGER + RETURNED})
+    lingering = altered(tmp_path, {CALLS: {RETURNED: LINGER + RETURNED}})
     subprocess.run(["blockdev", "--setra", "64", f"/dev/{disk}"], check=True)
     with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", binary=lingering) as trace:
         fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--size=64M", "--invalidate=1")

@@ -339,7 +339,7 @@ def answered_for(client: socket.socket, seconds: float) -> int:
 
 def test_a_trace_that_ends_in_a_span_counts_what_it_samples(disk: str, tmp_path: Path, file: Path) -> None:
     """A build that takes milliseconds from the one to the other."""
-    slow = altered(tmp_path / "slow", "span.bpf.h", {SPAN_END: LINGER + SPAN_END, SAMPLED: CALL_LINGER + SAMPLED})
+    slow = altered(tmp_path / "slow", {"bpf/span.bpf.h": {SPAN_END: LINGER + SPAN_END, SAMPLED: CALL_LINGER + SAMPLED}})
     with server(file, str(tmp_path / "socket")) as serving, serving.connect() as client, ThreadPoolExecutor() as pool:
         for number in range(5):
             path = tmp_path / f"{number}.csv"

@@ -201,7 +201,7 @@ def test_others_bytes_do_not_stand_for_what_is_under_way(
     disk: str, raw: int, ring: Ring, buffer: mmap.mmap, tmp_path: Path
 ) -> None:
     """A build in which each request has asked for as much again: no other's bytes in its row make up for that."""
-    asks_more = altered(tmp_path, "return.bpf.h", {ASKED: "	wait->asked += 2 * size_bytes;\n"})
+    asks_more = altered(tmp_path, {"bpf/return.bpf.h": {ASKED: "	wait->asked += 2 * size_bytes;\n"}})
     with mine(disk, tmp_path, binary=asks_more) as trace:
         read_neighbours(raw, ring, buffer, trace)
     assert {(call.bytes, call.waited_ns) for call in trace.returns()} == {(4096, EMPTY)}

@@ -254,17 +254,18 @@ def tracing(output: Path, *arguments: str, binary: Path = TRACER) -> Iterator[Tr
         trace.stop(signal.SIGTERM)
 
 
-def altered(folder: Path, programs: str, changes: Mapping[str, str]) -> Path:
-    """Another build of the tracer, with these changes to a file of its programs."""
+def altered(folder: Path, changes: Mapping[str, Mapping[str, str]]) -> Path:
+    """Another build of the tracer, with these changes to files of it."""
     if shutil.which("clang") is None:
         raise unittest.SkipTest("no compiler here")
     copy = folder / "tracer"
     shutil.copytree(TRACER.parents[1], copy, ignore=shutil.ignore_patterns("build", "tests", "guests", "bench"))
-    text = (copy / "bpf" / programs).read_text()
-    for before, after in changes.items():
-        assert text.count(before) == 1
-        text = text.replace(before, after)
-    (copy / "bpf" / programs).write_text(text)
+    for name, changes_there in changes.items():
+        text = (copy / name).read_text()
+        for before, after in changes_there.items():
+            assert text.count(before) == 1
+            text = text.replace(before, after)
+        (copy / name).write_text(text)
     subprocess.run(["make", "-s", "-C", str(copy)], check=True)
     return copy / "build" / TRACER.name
 
