@@ -31,7 +31,7 @@ bool driver_irqs(const char *disk, __u32 id, __u32 device_of_irq[IOTRACE_IRQS]);
 
 /*
  * False: no completion can interrupt another one on its CPU, which would hide it from the programs (block_io_done). Only
- * where all disks of the machine have been seen to end their requests in the softirq of the block layer.
+ * where all disks of the machine are of a kind that ends its requests in the softirq of the block layer.
  */
 bool driver_completions_nest(void);
 
