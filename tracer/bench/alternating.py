@@ -125,16 +125,17 @@ def _measure_rates(results: list[Result], at_work: list[Attached], load: Load, p
     print(file=sys.stderr)
 
 
-def _count_run_times(result: Result, attached: Attached, load: Load, plan: Plan) -> None:
+def count_run_times(run_ns: dict[str, list[float]], attached: Attached, load: Load, plan: Plan) -> None:
+    """Adds one window to each program's nanoseconds a run, and to those of all together an I/O."""
     begin, begin_ios = attached.objects.run_times(), load.ios()
     time.sleep(plan.counted_window_s)
     end, ios = attached.objects.run_times(), load.ios() - begin_ios
     took = {name: (ns - begin[name][0], runs - begin[name][1]) for name, (ns, runs) in end.items()}
     for name, (ns, runs) in took.items():
         if runs > ios / 100:
-            result.run_ns.setdefault(name, []).append(ns / runs)
+            run_ns.setdefault(name, []).append(ns / runs)
     if ios and took:
-        result.run_ns.setdefault(ALL, []).append(sum(ns for ns, _ in took.values()) / ios)
+        run_ns.setdefault(ALL, []).append(sum(ns for ns, _ in took.values()) / ios)
 
 
 def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
@@ -150,13 +151,13 @@ def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
             for number in range(plan.counted_rounds):
                 for result, attached in in_turn(results, at_work, number):
                     with _attached(attached, plan.settle_s):
-                        _count_run_times(result, attached, load, plan)
+                        count_run_times(result.run_ns, attached, load, plan)
     for result, attached in zip(results, at_work, strict=True):
         result.lost = attached.lost
     return results
 
 
-def _shown(found: ratio.Ratio) -> str:
+def shown(found: ratio.Ratio) -> str:
     interval = f" ({found.low:.3f} to {found.high:.3f})" if found.low and found.high else ""
     return f"{found.value:.3f}{interval}"
 
@@ -165,11 +166,11 @@ def rate_table(results: list[Result]) -> str:
     head = "| tool | rate with / without | median | by the first | CPU us an I/O without, with | BPF us an I/O | lost |"
     lines = [head, "|---|---|---|---|---|---|---|"]
     for result in results:
-        beside = _shown(result.beside(results[0])) if result is not results[0] else ""
+        beside = shown(result.beside(results[0])) if result is not results[0] else ""
         took = result.run_ns.get(ALL)
         bpf_us = f"{statistics.median(took) / 1000:.2f}" if took else ""
         lost = "" if result.lost is None else f"{result.lost:,}"
-        rates = f"{_shown(result.rates())} | {_shown(result.median_rates())}"
+        rates = f"{shown(result.rates())} | {shown(result.median_rates())}"
         cpu_us = ", ".join(f"{us:.2f}" for us in result.cpu_us_per_io())
         lines.append(f"| {result.tool} | {rates} | {beside} | {cpu_us} | {bpf_us} | {lost} |")
     return "\n".join(lines)
@@ -185,7 +186,7 @@ def program_table(results: list[Result]) -> str:
             took, its = result.run_ns.get(name, []), first.run_ns.get(name, [])
             cell = f"{statistics.median(took):,.0f}" if took else ""
             if result is not first and took and len(took) == len(its):
-                cell += f"; {_shown(ratio.of_blocks(list(zip(took, its, strict=True))))}"
+                cell += f"; {shown(ratio.of_blocks(list(zip(took, its, strict=True))))}"
             cells.append(cell)
         lines.append(f"| {name}{', per I/O' if name == ALL else ''} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -227,10 +228,10 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def printed(measured: Callable[[], str]) -> int:
-    """The exit code; what was measured goes to stdout, or to stderr why nothing was."""
-    if not ALTERNATING.exists():
-        print(f"bench: no {ALTERNATING.name} (make -C {TRACER.parents[1]} alternating)", file=sys.stderr)
+def printed(measured: Callable[[], str], build: Path = ALTERNATING, goal: str = "alternating") -> int:
+    """The exit code; what was measured goes to stdout, or to stderr why nothing was. `build` comes of that goal."""
+    if not build.exists():
+        print(f"bench: no {build} (make -C {TRACER.parents[1]} {goal})", file=sys.stderr)
         return EXIT_UNAVAILABLE
     try:
         with ended_by_signals(), held():

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import cast
 
+import numpy as np
 import pytest
 
 from tracer.bench.alternating import Plan
-from tracer.bench.latency import LOAD, OneAtATime, Result, Window, cpu_that_gets, measure, one_at_a_time, table
+from tracer.bench.latency import LOAD, SHARED, OneAtATime, Result, Window, cpu_that_gets, measure, one_at_a_time, table
 from tracer.bench.load import LoadError
-from tracer.bench.tools import PEERS, Tool, control
+from tracer.bench.tools import PEERS, Attached, Tool, control
 from tracer.bench.windows import OUTPUT_ROOT
 
 SPIN_NS = 20_000
@@ -52,6 +56,45 @@ def test_what_a_tool_adds_is_told_in_time_and_in_rate() -> None:
     lines = table([Result("dear", windows)]).splitlines()
     assert lines[0].startswith("Without a tool 40.0 us, of which software takes 10.0")
     assert lines[-1] == "| dear | 2000 (2000 to 2000) | 0.9524 (0.9524 to 0.9524) |"
+
+
+class StandInForTheLoad(Thread):
+    """As one_at_a_time.c to latency.py; its disk stands still in the first windows, then an I/O takes 7 us of 40."""
+
+    def __init__(self, shared: Path, still_windows: int) -> None:
+        super().__init__(daemon=True)
+        self._shared = np.memmap(shared, SHARED, "r+", shape=(1,))[0]
+        self._still_windows = still_windows
+        self.done = False
+
+    def run(self) -> None:
+        while not self.done:
+            window = int(self._shared["window"])
+            if window != self._shared["seen"]:
+                if window:
+                    self._shared["count"] = window > self._still_windows
+                    self._shared["not_told"] = 1 - self._shared["count"]
+                    self._shared["software_ns"][0], self._shared["whole_ns"][0] = 7_000, 40_000
+                self._shared["seen"] = window
+            time.sleep(0.0005)
+
+
+@pytest.mark.parametrize("still_windows", [0, 2, 3])
+def test_a_window_in_which_the_disk_stands_still_is_measured_again(tmp_path: Path, still_windows: int) -> None:
+    shared = tmp_path / "shared"
+    shared.write_bytes(bytes(SHARED.itemsize))
+    disk = StandInForTheLoad(shared, still_windows)
+    disk.start()
+    try:
+        load = OneAtATime(shared, cast(Attached, None))
+        if still_windows == 3:
+            with pytest.raises(LoadError, match="none had an interrupt of its own, in each of 3 windows"):
+                load.window(0.001)
+        else:
+            assert load.window(0.001) == Window(software_ns=7_000, whole_ns=40_000)
+    finally:
+        disk.done = True
+        disk.join()
 
 
 @pytest.fixture(scope="module")
