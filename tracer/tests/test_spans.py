@@ -289,6 +289,9 @@ def test_the_lines_of_a_process_add_up_to_its_spans(disk: str, tmp_path: Path, f
 
 
 def test_waiting_for_a_cpu(disk: str, tmp_path: Path, file: Path) -> None:
+    """Many short spans: of a long one a switch may be hidden from all programs (hidden_from_programs), and its times
+    are then not known.
+    """
     pinned = ("taskset", "-c", "0")
     loops = [subprocess.Popen([*pinned, "sh", "-c", "while :; do :; done"]) for _ in range(3)]
     try:
@@ -297,7 +300,7 @@ def test_waiting_for_a_cpu(disk: str, tmp_path: Path, file: Path) -> None:
             tracing_spans(tmp_path, disk, serving.pid) as (trace, path),
         ):
             with serving.connect() as client:
-                answers = [ask(client, "compute", 200_000) for _ in range(3)]
+                answers = [ask(client, "compute", 50_000) for _ in range(12)]
             assert trace.stop() == 0
     finally:
         for loop in loops:
@@ -308,7 +311,7 @@ def test_waiting_for_a_cpu(disk: str, tmp_path: Path, file: Path) -> None:
     assert found
     for sample in found:
         (answer,) = (answer for answer in answers if began(sample, answer))
-        assert answer["queued"] > 100 * MS
+        assert answer["queued"] > 25 * MS
         waited_ns = runnable_ns(tmp_path / SCHEDULER_LOG, sample)
         assert waited_ns * 0.995 <= sample["run_queue_ns"] <= waited_ns * 1.005
 
