@@ -18,7 +18,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -157,7 +157,7 @@ def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
     return results
 
 
-def shown(found: ratio.Ratio) -> str:
+def _shown(found: ratio.Ratio) -> str:
     interval = f" ({found.low:.3f} to {found.high:.3f})" if found.low and found.high else ""
     return f"{found.value:.3f}{interval}"
 
@@ -166,27 +166,30 @@ def rate_table(results: list[Result]) -> str:
     head = "| tool | rate with / without | median | by the first | CPU us an I/O without, with | BPF us an I/O | lost |"
     lines = [head, "|---|---|---|---|---|---|---|"]
     for result in results:
-        beside = shown(result.beside(results[0])) if result is not results[0] else ""
+        beside = _shown(result.beside(results[0])) if result is not results[0] else ""
         took = result.run_ns.get(ALL)
         bpf_us = f"{statistics.median(took) / 1000:.2f}" if took else ""
         lost = "" if result.lost is None else f"{result.lost:,}"
-        rates = f"{shown(result.rates())} | {shown(result.median_rates())}"
+        rates = f"{_shown(result.rates())} | {_shown(result.median_rates())}"
         cpu_us = ", ".join(f"{us:.2f}" for us in result.cpu_us_per_io())
         lines.append(f"| {result.tool} | {rates} | {beside} | {cpu_us} | {bpf_us} | {lost} |")
     return "\n".join(lines)
 
 
 def program_table(results: list[Result]) -> str:
-    """Median nanoseconds of a run; behind the first tool's, each one's by the first's with its interval."""
-    first = results[0]
-    lines = [f"| ns | {' | '.join(result.tool for result in results)} |", "|---" * (len(results) + 1) + "|"]
-    for name in sorted({name for result in results for name in result.run_ns}):
+    return compared("ns", [result.tool for result in results], [result.run_ns for result in results])
+
+
+def compared(unit: str, heads: Sequence[str], found: Sequence[Mapping[str, list[float]]]) -> str:
+    """Medians by name; behind the first column's, each one's by the first's of the same window with its interval."""
+    lines = [f"| {unit} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name in sorted({name for each in found for name in each}):
         cells = []
-        for result in results:
-            took, its = result.run_ns.get(name, []), first.run_ns.get(name, [])
+        for each in found:
+            took, its = each.get(name, []), found[0].get(name, [])
             cell = f"{statistics.median(took):,.0f}" if took else ""
-            if result is not first and took and len(took) == len(its):
-                cell += f"; {shown(ratio.of_blocks(list(zip(took, its, strict=True))))}"
+            if each is not found[0] and took and len(took) == len(its):
+                cell += f"; {_shown(ratio.of_blocks(list(zip(took, its, strict=True))))}"
             cells.append(cell)
         lines.append(f"| {name}{', per I/O' if name == ALL else ''} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -82,6 +82,11 @@ class BpfObjects:
         found = [entry for entry in _bpftool("prog") if entry["id"] in self.programs]
         return {str(entry["name"]): (entry.get("run_time_ns", 0), entry.get("run_cnt", 0)) for entry in found}
 
+    def map_named(self, name: str) -> int | None:
+        """Its id."""
+        ids = [entry["id"] for entry in _bpftool("map") if entry["id"] in self.maps and str(entry["name"]) == name]
+        return ids[0] if ids else None
+
     def kernel_bytes(self) -> int:
         """Memory of these maps and programs in the kernel."""
         programs = sum(entry.get("bytes_memlock", 0) for entry in _bpftool("prog") if entry["id"] in self.programs)

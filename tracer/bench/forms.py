@@ -17,44 +17,43 @@ on stdout.
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracer.bench import ratio
-from tracer.bench.alternating import Plan, alternating, count_run_times, printed, shown
+from tracer.bench.alternating import Plan, alternating, compared, count_run_times, printed
 from tracer.bench.counters import BpfObjects, bpf_statistics
 from tracer.bench.load import WORKLOADS, Load, running
 from tracer.bench.tools import Tool, ToolError, strata
 from tracer.bench.windows import tool_attached, window
 
 SECTION = ".data.form"
-RATE = "I/Os a second"
+#: What it writes to memory: in alternating.py it is attached for a part of the time only.
+BOUNDED = ("--rotate-bytes", "67108864", "--keep-files", "1")
 SETTLE_S = 0.02  # programs ask each time that they run; what is under way in the other form is over by then
 
 
+@dataclass
 class Form:
-    """One of them, and what was measured with it: nanoseconds a run of each program, and rates, by window."""
+    """One of them, and what was measured with it, by window; `run_ns` as in alternating.py."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.found: dict[str, list[float]] = {}
+    number: int
+    iops: list[float] = field(default_factory=list)
+    run_ns: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Switch:
     """Of the programs at work."""
 
     def __init__(self, objects: BpfObjects) -> None:
-        listing = subprocess.run(["bpftool", "map", "show", "-j"], check=True, capture_output=True, text=True).stdout
-        ids = [each["id"] for each in json.loads(listing) if each["id"] in objects.maps and each["name"] == SECTION]
-        if not ids:
+        number = objects.map_named(SECTION)
+        if number is None:
             raise ToolError(f"this build has one form only: no variable in a section {SECTION}")
-        self._id = str(ids[0])
+        self._id = str(number)
 
     def to(self, form: Form) -> None:
         value = (f"{byte:02x}" for byte in form.number.to_bytes(4, sys.byteorder))
@@ -77,28 +76,18 @@ def measure(tool: Tool, numbers: Sequence[int], load: Load, plan: Plan) -> list[
         switch = Switch(attached.objects)
         for form in rounds(plan.rounds):
             switch.to(form)
-            form.found.setdefault(RATE, []).append(window(load, plan.window_s).iops)
+            form.iops.append(window(load, plan.window_s).iops)
         with bpf_statistics():
             for form in rounds(plan.counted_rounds):
                 switch.to(form)
-                count_run_times(form.found, attached, load, plan)
+                count_run_times(form.run_ns, attached, load, plan)
     return forms
 
 
 def table(forms: Sequence[Form]) -> str:
-    """Medians; behind the first form's, each one's by the first's of the same round with its interval."""
-    first = forms[0].found
-    lines = [f"| | {' | '.join(f'form {form.number}' for form in forms)} |", "|---" * (len(forms) + 1) + "|"]
-    for name in sorted({name for form in forms for name in form.found}):
-        cells = []
-        for form in forms:
-            found, its = form.found.get(name, []), first.get(name, [])
-            cell = f"{statistics.median(found):,.0f}" if found else ""
-            if form is not forms[0] and found and len(found) == len(its):
-                cell += f"; {shown(ratio.of_blocks(list(zip(found, its, strict=True))))}"
-            cells.append(cell)
-        lines.append(f"| {name if name == RATE else f'{name}, ns'} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    heads = [f"form {form.number}" for form in forms]
+    rates = compared("", heads, [{"I/Os a second": form.iops} for form in forms])
+    return f"{rates}\n\n{compared('ns', heads, [form.run_ns for form in forms])}"
 
 
 def _arguments() -> argparse.Namespace:
@@ -120,7 +109,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     options = _arguments()
     plan = Plan(options.rounds, counted_rounds=options.counted_rounds, counted_window_s=Plan.window_s)
-    arguments = tuple(shlex.split(options.arguments))
+    arguments = (*BOUNDED, *shlex.split(options.arguments))
     tool = alternating(strata(str(options.binary), arguments), options.binary.resolve())
 
     def measured() -> str:

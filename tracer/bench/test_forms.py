@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tracer.bench.alternating import Plan, alternating
-from tracer.bench.forms import RATE, Form, measure, table
+from tracer.bench.alternating import ALL, Plan, alternating
+from tracer.bench.forms import Form, measure, table
 from tracer.bench.load import WORKLOADS, running
 from tracer.bench.tools import ToolError, strata
 from tracer.bench.windows import OUTPUT_ROOT
@@ -32,14 +32,17 @@ FORMS = {
 
 
 def test_forms_are_compared_with_the_first_round_by_round() -> None:
-    first, other = Form(0), Form(2)
-    first.found = {RATE: [1000, 2000], "block_rq_issue": [100, 200]}
-    other.found = {RATE: [500, 1000], "block_rq_issue": [110, 220]}
+    first = Form(0, iops=[1000, 2000], run_ns={"block_rq_issue": [100, 200], ALL: [300, 300]})
+    other = Form(2, iops=[500, 1000], run_ns={"block_rq_issue": [110, 220], ALL: [150, 150]})
     assert table([first, other]).splitlines() == [
-        "| | form 0 | form 2 |",
+        "|  | form 0 | form 2 |",
         "|---|---|---|",
         "| I/Os a second | 1,500 | 750; 0.500 (0.500 to 0.500) |",
-        "| block_rq_issue, ns | 150 | 165; 1.100 (1.100 to 1.100) |",
+        "",
+        "| ns | form 0 | form 2 |",
+        "|---|---|---|",
+        "| all, per I/O | 300 | 150; 0.500 (0.500 to 0.500) |",
+        "| block_rq_issue | 150 | 165; 1.100 (1.100 to 1.100) |",
     ]
 
 
@@ -52,12 +55,12 @@ def test_a_form_that_takes_longer_is_found_in_its_program(tmp_path: Path) -> Non
     with running(WORKLOADS["loop32"], tmp_path) as load:
         plain, spinning = measure(tool, [0, 3], load, Plan(rounds=10, counted_rounds=10))
     took = {
-        name: statistics.median(spinning.found[name]) - statistics.median(plain.found[name])
+        name: statistics.median(spinning.run_ns[name]) - statistics.median(plain.run_ns[name])
         for name in ("block_bio_queue", "block_rq_issue", "block_rq_complete")
     }
     assert SPIN_NS / 2 < took.pop("block_rq_issue") < 1.5 * SPIN_NS
     assert all(abs(ns) < SPIN_NS / 4 for ns in took.values()), took
-    assert statistics.median(spinning.found[RATE]) < 0.9 * statistics.median(plain.found[RATE])
+    assert statistics.median(spinning.iops) < 0.9 * statistics.median(plain.iops)
     assert set(OUTPUT_ROOT.iterdir()) == before
 
 
