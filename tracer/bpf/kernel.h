@@ -169,6 +169,8 @@ struct request_queue {
 
 struct blk_mq_hw_ctx;
 
+enum mq_rq_state { MQ_RQ_IDLE };
+
 struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
@@ -180,6 +182,7 @@ struct request {
 	struct bio *biotail;
 	struct request *rq_next;
 	__u64 start_time_ns;
+	enum mq_rq_state state;
 };
 
 struct blk_mq_queue_data {

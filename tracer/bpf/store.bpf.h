@@ -43,8 +43,8 @@ static __always_inline void *way_at(void *bucket, __u64 offset_bytes, __u64 way_
 
 /*
  * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
- * Four ways per bucket make it practically never full; when one is, its oldest flight is lost, and the
- * request it belonged to is counted as untracked or has no block layer.
+ * Four ways per bucket are rarely all taken; when they are, the oldest flight is lost, and the request it belonged to is
+ * counted as untracked or has no block layer. Mostly it is that of a bio on a stack whose end nobody has seen.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -74,6 +74,8 @@ static __always_inline __u64 way_of(const struct iotrace_bucket *bucket, __u64 k
 	return way_with(bucket, key, sizeof(struct iotrace_flight));
 }
 
+#define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
+
 /* Several CPUs may take one at a time. */
 static __always_inline __u64 way_taken(struct iotrace_bucket *bucket, __u64 key)
 {
@@ -84,13 +86,24 @@ static __always_inline __u64 way_taken(struct iotrace_bucket *bucket, __u64 key)
 	return NO_WAY;
 }
 
+/*
+ * Before this time another one gives way. An empty flush is in no request that could tell whether it is over: the oldest of
+ * as many as a bucket has is.
+ */
+static __always_inline __u64 goes_ns(const struct iotrace_flight *flight)
+{
+	bool stays = flight->event.flags & FLIGHT_COUNTED && !flight->request;
+
+	return stays ? flight->touched_ns + LEFT_OVER_NS : flight->touched_ns;
+}
+
 static __always_inline __u64 way_oldest(const struct iotrace_bucket *bucket)
 {
 	int oldest = 0;
 
 #pragma unroll
 	for (int i = 1; i < IOTRACE_WAYS; i++)
-		if (bucket->way[i].touched_ns < bucket->way[oldest].touched_ns)
+		if (goes_ns(&bucket->way[i]) < goes_ns(&bucket->way[oldest]))
 			oldest = i;
 	return OFFSET_BYTES(oldest);
 }
@@ -102,7 +115,13 @@ static __always_inline struct iotrace_flight *flight_find(__u64 key)
 	return bucket && key ? flight_at(bucket, way_of(bucket, key)) : NULL;
 }
 
-#define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
+/* For the oldest of a bucket: its request is free, or another one by now. */
+static __always_inline bool is_over(const struct iotrace_flight *flight)
+{
+	struct request *rq = (struct request *)flight->request;
+
+	return !rq || PEEK(request, rq, start_time_ns) != flight->generation || PEEK(request, rq, state) == MQ_RQ_IDLE;
+}
 
 static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
 
@@ -127,7 +146,7 @@ static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 	oldest_key = flight->key;
 	if (__sync_val_compare_and_swap(&flight->key, oldest_key, key) != oldest_key)
 		return NULL;
-	if (bpf_ktime_get_ns() - flight->touched_ns > LEFT_OVER_NS)
+	if (is_over(flight))
 		count_unseen(flight);
 	flight->touched_ns = 0; /* what it holds is not about `key` */
 	return flight;

@@ -125,6 +125,16 @@ def test_bios_that_are_merged(blind: Path, deadline: str, tmp_path: Path) -> Non
     assert_closed_without(blind, deadline, tmp_path / "io.bin", [*job, "--iodepth_batch=16", "--number_ios=20000"])
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--rw=write:1020k", "--size=200m"), ("--rw=randwrite", "--fsync=1")], ids=["merged", "fsync"]
+)
+def test_many_threads(blind: Path, deadline: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Their bios lie on their stacks, each time at another address: those whose ends were not seen fill the table."""
+    threads = ("--thread", "--numjobs=256", "--offset_increment=4k", "--number_ios=200", "--group_reporting")
+    job = fio_job(f"/dev/{deadline}", "--direct=1", "--bs=4k", *threads)
+    assert_closed_without(blind, deadline, tmp_path / "io.bin", [*job, *arguments])
+
+
 def test_a_file_system(blind: Path, disk: str, mounted: Path, tmp_path: Path) -> None:
     job = fio_job(str(mounted / "file"), "--size=64m", "--rw=randwrite", "--bs=16k", "--fsync=8", "--number_ios=3000")
     assert_closed_without(blind, disk, tmp_path / "io.bin", job, ["sync", "-f", str(mounted)])
