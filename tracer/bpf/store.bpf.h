@@ -43,8 +43,8 @@ static __always_inline void *way_at(void *bucket, __u64 offset_bytes, __u64 way_
 
 /*
  * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
- * Four ways per bucket are rarely all taken; when they are, the oldest flight is lost, and the request it belonged to is
- * counted as untracked or has no block layer. Mostly it is that of a bio on a stack whose end nobody has seen.
+ * Four ways per bucket are rarely all taken; when they are, one flight is lost, mostly of a bio on a stack whose end nobody
+ * has seen. The request of another one is counted as untracked or has no block layer.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -86,26 +86,40 @@ static __always_inline __u64 way_taken(struct iotrace_bucket *bucket, __u64 key)
 	return NO_WAY;
 }
 
+/* A request that was issued is free, or another one by now. */
+static __always_inline bool is_over(const struct iotrace_flight *flight)
+{
+	struct request *rq = (struct request *)flight->request;
+
+	return rq && flight->event.flags & FLIGHT_COUNTED &&
+	       (PEEK(request, rq, start_time_ns) != flight->generation || PEEK(request, rq, state) == MQ_RQ_IDLE);
+}
+
 /*
- * Before this time another one gives way. An empty flush is in no request that could tell whether it is over: the oldest of
- * as many as a bucket has is.
+ * Those go first whose end nobody has seen. An empty flush is in no request that could tell, so others go before it, and
+ * when all of a bucket are such ones the oldest is over.
  */
 static __always_inline __u64 goes_ns(const struct iotrace_flight *flight)
 {
-	bool stays = flight->event.flags & FLIGHT_COUNTED && !flight->request;
-
-	return stays ? flight->touched_ns + LEFT_OVER_NS : flight->touched_ns;
+	if (!flight->request && flight->event.flags & FLIGHT_COUNTED)
+		return flight->touched_ns + LEFT_OVER_NS;
+	return is_over(flight) ? 0 : flight->touched_ns;
 }
 
-static __always_inline __u64 way_oldest(const struct iotrace_bucket *bucket)
+static __always_inline __u64 way_to_free(const struct iotrace_bucket *bucket)
 {
-	int oldest = 0;
+	__u64 first_ns = goes_ns(&bucket->way[0]), way_ns;
+	int first = 0;
 
 #pragma unroll
-	for (int i = 1; i < IOTRACE_WAYS; i++)
-		if (goes_ns(&bucket->way[i]) < goes_ns(&bucket->way[oldest]))
-			oldest = i;
-	return OFFSET_BYTES(oldest);
+	for (int i = 1; i < IOTRACE_WAYS; i++) {
+		way_ns = goes_ns(&bucket->way[i]);
+		if (way_ns < first_ns) {
+			first_ns = way_ns;
+			first = i;
+		}
+	}
+	return OFFSET_BYTES(first);
 }
 
 static __always_inline struct iotrace_flight *flight_find(__u64 key)
@@ -115,22 +129,14 @@ static __always_inline struct iotrace_flight *flight_find(__u64 key)
 	return bucket && key ? flight_at(bucket, way_of(bucket, key)) : NULL;
 }
 
-/* For the oldest of a bucket: its request is free, or another one by now. */
-static __always_inline bool is_over(const struct iotrace_flight *flight)
-{
-	struct request *rq = (struct request *)flight->request;
-
-	return !rq || PEEK(request, rq, start_time_ns) != flight->generation || PEEK(request, rq, state) == MQ_RQ_IDLE;
-}
-
 static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
 
-/* The flight of `key`, or a free one, or the oldest one of its bucket. */
+/* The flight of `key`, or a free one, or one of its bucket that gives way. */
 static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 {
 	struct iotrace_bucket *bucket = bucket_of(key);
 	struct iotrace_flight *flight;
-	__u64 way, oldest_key;
+	__u64 way, former_key;
 
 	if (!bucket)
 		return NULL;
@@ -140,13 +146,13 @@ static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 	flight = flight_at(bucket, way);
 	if (flight)
 		return flight;
-	flight = flight_at(bucket, way_oldest(bucket));
+	flight = flight_at(bucket, way_to_free(bucket));
 	if (!flight)
 		return NULL;
-	oldest_key = flight->key;
-	if (__sync_val_compare_and_swap(&flight->key, oldest_key, key) != oldest_key)
+	former_key = flight->key;
+	if (__sync_val_compare_and_swap(&flight->key, former_key, key) != former_key)
 		return NULL;
-	if (is_over(flight))
+	if (!flight->request || is_over(flight))
 		count_unseen(flight);
 	flight->touched_ns = 0; /* what it holds is not about `key` */
 	return flight;
