@@ -122,6 +122,35 @@ static __always_inline __u64 way_to_free(const struct iotrace_bucket *bucket)
 	return OFFSET_BYTES(first);
 }
 
+static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
+
+#define GIVEN_WAY 1 /* no address: whoever has put it there has the place */
+
+/*
+ * One of a full bucket gives way: where its place is, NO_WAY when another program has taken it at this instant. Not static:
+ * the verifier then looks at it once, and not again on each way that leads here.
+ */
+__noinline __u64 way_given(__u32 index)
+{
+	struct iotrace_bucket *bucket = bpf_map_lookup_elem(&flights, &index);
+	struct iotrace_flight *flight;
+	__u64 way, key;
+
+	if (!bucket)
+		return NO_WAY;
+	way = forget(way_to_free(bucket));
+	flight = flight_at(bucket, way);
+	if (!flight)
+		return NO_WAY;
+	key = flight->key;
+	if (!key || key == GIVEN_WAY || __sync_val_compare_and_swap(&flight->key, key, GIVEN_WAY) != key)
+		return NO_WAY;
+	if (!flight->request || is_over(flight))
+		count_unseen(flight);
+	flight->touched_ns = 0; /* what it holds is not about the next key */
+	return way;
+}
+
 static __always_inline struct iotrace_flight *flight_find(__u64 key)
 {
 	struct iotrace_bucket *bucket = bucket_of(key);
@@ -129,14 +158,12 @@ static __always_inline struct iotrace_flight *flight_find(__u64 key)
 	return bucket && key ? flight_at(bucket, way_of(bucket, key)) : NULL;
 }
 
-static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
-
 /* The flight of `key`, or a free one, or one of its bucket that gives way. */
 static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 {
 	struct iotrace_bucket *bucket = bucket_of(key);
 	struct iotrace_flight *flight;
-	__u64 way, former_key;
+	__u64 way;
 
 	if (!bucket)
 		return NULL;
@@ -146,15 +173,9 @@ static __always_inline struct iotrace_flight *flight_claim(__u64 key)
 	flight = flight_at(bucket, way);
 	if (flight)
 		return flight;
-	flight = flight_at(bucket, way_to_free(bucket));
-	if (!flight)
-		return NULL;
-	former_key = flight->key;
-	if (__sync_val_compare_and_swap(&flight->key, former_key, key) != former_key)
-		return NULL;
-	if (!flight->request || is_over(flight))
-		count_unseen(flight);
-	flight->touched_ns = 0; /* what it holds is not about `key` */
+	flight = flight_at(bucket, way_given(bucket_at(key, IOTRACE_BUCKET_BITS)));
+	if (flight)
+		flight->key = key;
 	return flight;
 }
 
