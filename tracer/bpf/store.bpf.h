@@ -74,8 +74,6 @@ static __always_inline __u64 way_of(const struct iotrace_bucket *bucket, __u64 k
 	return way_with(bucket, key, sizeof(struct iotrace_flight));
 }
 
-#define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
-
 /* Several CPUs may take one at a time. */
 static __always_inline __u64 way_taken(struct iotrace_bucket *bucket, __u64 key)
 {
@@ -94,6 +92,8 @@ static __always_inline bool is_over(const struct iotrace_flight *flight)
 	return rq && flight->event.flags & FLIGHT_COUNTED &&
 	       (PEEK(request, rq, start_time_ns) != flight->generation || PEEK(request, rq, state) == MQ_RQ_IDLE);
 }
+
+#define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
 
 /*
  * Those go first whose end nobody has seen. An empty flush is in no request that could tell, so others go before it, and
@@ -138,12 +138,12 @@ __noinline __u64 way_given(__u32 index)
 
 	if (!bucket)
 		return NO_WAY;
-	way = forget(way_to_free(bucket));
+	way = way_to_free(bucket);
 	flight = flight_at(bucket, way);
 	if (!flight)
 		return NO_WAY;
 	key = flight->key;
-	if (!key || key == GIVEN_WAY || __sync_val_compare_and_swap(&flight->key, key, GIVEN_WAY) != key)
+	if (key == GIVEN_WAY || __sync_val_compare_and_swap(&flight->key, key, GIVEN_WAY) != key)
 		return NO_WAY;
 	if (!flight->request || is_over(flight))
 		count_unseen(flight);
