@@ -154,7 +154,8 @@ def test_what_is_hidden_while_the_counts_are_read(
     depth, too_few, too_many = 8, 0, 0
     blind = altered(tmp_path_factory.mktemp("blind"), {COMPLETION: HIDDEN_TO_THE_END})
     job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", "--rw=randrw", "--ioengine=libaio", f"--iodepth={depth}")
-    with subprocess.Popen([*job, "--time_based", "--runtime=120"], stdout=subprocess.DEVNULL) as load:
+    job += ["--thread", "--time_based", "--runtime=120"]  # a worker of its own would outlive fio when that is killed
+    with subprocess.Popen(job, stdout=subprocess.DEVNULL) as load:
         try:
             for i in range(ROUNDS):
                 with tracing(tmp_path / f"{i}.bin", "--device", disk, binary=blind) as trace:
