@@ -11,7 +11,7 @@ const volatile __u32 log_bits = 12;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set before loading: possible CPUs */
+	__uint(max_entries, 1); /* set before loading: CPUs that are there */
 	__type(key, __u32);
 	__type(value, struct iotrace_head);
 } heads SEC(".maps");
@@ -19,7 +19,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set before loading: possible CPUs << log_bits */
+	__uint(max_entries, 1); /* set before loading: CPUs << log_bits */
 	__type(key, __u32);
 	__type(value, struct iotrace_event);
 } events SEC(".maps");

@@ -24,7 +24,7 @@ struct core {
 	struct iotrace_bpf *skeleton;
 	struct log log;
 	struct kprobes kprobes;
-	unsigned log_bits;
+	unsigned log_cpus, log_bits;
 	struct ring_buffer *samples; /* NULL = without spans */
 	const struct span_reader *span_reader; /* while they are read */
 };
@@ -164,15 +164,16 @@ static void configure(struct core *core, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = core->skeleton;
 
-	core->log_bits = log_bits(options->ring_bytes, core->probe.cpus);
+	core->log_cpus = log_cpus();
+	core->log_bits = log_bits(options->ring_bytes, core->log_cpus);
 	skeleton->rodata->log_bits = core->log_bits;
 	skeleton->rodata->can_cast = kernel_has_function("bpf_rdonly_cast", NULL);
 	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
 	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
 	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
 	calls_of_io((__u8 *)skeleton->rodata->call_of);
-	bpf_map__set_max_entries(skeleton->maps.heads, core->probe.cpus);
-	bpf_map__set_max_entries(skeleton->maps.events, core->probe.cpus << core->log_bits);
+	bpf_map__set_max_entries(skeleton->maps.heads, core->log_cpus);
+	bpf_map__set_max_entries(skeleton->maps.events, core->log_cpus << core->log_bits);
 	if (options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS + IOTRACE_URING_REQUESTS);
 	/* Only a safety net for completions that interrupt others; since 6.5. */
@@ -239,7 +240,7 @@ static int load(struct core *core, const struct options *options, const struct d
 			return -errno;
 	}
 	error = log_open(&core->log, reader, bpf_map__fd(skeleton->maps.heads), bpf_map__fd(skeleton->maps.events),
-			 bpf_map__fd(skeleton->maps.names), core->probe.cpus, core->log_bits);
+			 bpf_map__fd(skeleton->maps.names), core->log_cpus, core->log_bits);
 	return error ? error : attach(core, devices);
 }
 

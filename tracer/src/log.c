@@ -3,12 +3,40 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define READ_TRIES 1000 /* a program takes less than a microsecond to fill its slot */
 #define PREFETCH 8 /* events ahead */
+#define LEAST_BYTES (8UL << 20) /* 65,536 events: at 300,000 a second, all on one of two CPUs, 109 ms */
+#define LEAST_CPU_BYTES (512UL << 10) /* 4,096 events: of 300,000 a second one CPU has 3,000 until they are read */
+
+unsigned log_cpus(void)
+{
+	FILE *file = fopen("/sys/devices/system/cpu/present", "re");
+	char text[4096] = ""; /* "0-3,8-11" */
+	const char *last;
+
+	if (file) {
+		if (!fgets(text, sizeof(text), file))
+			text[0] = 0;
+		fclose(file);
+	}
+	last = text + strlen(text);
+	while (last > text && !strchr(",-", last[-1]))
+		last--;
+	return *last ? strtoul(last, NULL, 10) + 1 : (unsigned)libbpf_num_possible_cpus();
+}
+
+size_t log_default_bytes(void)
+{
+	size_t bytes = log_cpus() * LEAST_CPU_BYTES;
+
+	return bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+}
 
 unsigned log_bits(size_t bytes, unsigned cpus)
 {

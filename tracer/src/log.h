@@ -26,6 +26,15 @@ struct log {
 	__u64 *known; /* by CPU: how many slots had been taken at the last look */
 };
 
+/*
+ * How many have a log: those up to the last one that is there. A virtual machine with four may call 128 possible; what
+ * happens on one that is added while tracing is dropped, and counted.
+ */
+unsigned log_cpus(void);
+
+/* Of all logs, unless somebody says how much. */
+size_t log_default_bytes(void);
+
 /* `bytes` give room for 2^bits events of each CPU. */
 unsigned log_bits(size_t bytes, unsigned cpus);
 

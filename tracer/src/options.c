@@ -11,9 +11,9 @@
 
 #include "driver.h"
 #include "kernel_types.h"
+#include "log.h"
 #include "say.h"
 
-#define DEFAULT_RING_BYTES (8 << 20) /* 65,536 events: at 300,000 a second, all on one of two CPUs, 109 ms */
 #define SEE_HELP "see strata-iotrace --help"
 
 static const char HELP[] =
@@ -46,7 +46,7 @@ static const char HELP[] =
 	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
-	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608)\n"
+	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
 	"  --backend NAME    core (needs BTF), bcc (needs headers of this kernel and libbcc; without --vfs, --context,\n"
 	"                    --peers, --spans) or auto (default): core where the kernel has BTF\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
@@ -278,7 +278,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	*options = (struct options){
 		.ready_fd = -1,
 		.tracing = ANY_TRACING,
-		.ring_bytes = DEFAULT_RING_BYTES,
+		.ring_bytes = log_default_bytes(),
 		.sample_every = 1,
 		.span_sample_every = 100,
 		.min_free_bytes = -1,

@@ -98,7 +98,7 @@ struct perf_log *perf_log_open(const struct log_reader *reader, int events_fd, i
 
 	if (!log)
 		abort();
-	while (pages * 2 * page * cpus <= bytes)
+	while (pages * 2 * page * log_cpus() <= bytes)
 		pages *= 2;
 	log->reader = *reader;
 	log->consumed_fd = consumed_fd;

@@ -36,7 +36,7 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 	if (!probe)
 		return NULL;
 	probe->backend = backend;
-	probe->room = options->ring_bytes / sizeof(struct iotrace_event) / cpus;
+	probe->room = options->ring_bytes / sizeof(struct iotrace_event) / log_cpus();
 	probe->per_cpu = calloc(cpus, sizeof(*probe->per_cpu));
 	if (!probe->per_cpu)
 		abort();
