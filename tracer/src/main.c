@@ -229,16 +229,14 @@ static long long pause_ns(const struct probe *probe, double fullness)
 /* Until a signal, the end of the duration, or an almost full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
-	struct timespec pause = {.tv_nsec = PAUSE_NS};
-	double fullness;
+	double fullness = 0;
 	long long duration_ns = trace->options.duration_s * 1e9;
 	long long next_status = trace->started_mono_ns + STATUS_EVERY_NS;
 
-	while (!trace->output.error && sigtimedwait(signals, NULL, &pause) < 0) {
+	while (!trace->output.error && turn_await(&trace->turn, signals, pause_ns(trace->probe, fullness))) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
 		probe_consume(trace->probe, &fullness);
-		pause.tv_nsec = pause_ns(trace->probe, fullness);
 		if (!rotation_step(&trace->rotation, &trace->options, &trace->output, &trace->catalog, &trace->anchor,
 				   trace->started_mono_ns))
 			return;
@@ -288,6 +286,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 		complain("strata-iotrace --check tells more", why, "cannot trace here");
 		return EXIT_CANNOT_TRACE;
 	}
+	turn_begin(&trace->turn);
 	trace->anchor = clock_anchor();
 	switch_on(trace);
 	beside_begin(&trace->beside, trace->started_mono_ns);

@@ -244,13 +244,15 @@ static void write_spans(FILE *file, const struct trace *trace)
 
 static void write_limits(FILE *file, const struct trace *trace)
 {
-	const char *limits[2];
+	const char *limits[3];
 	size_t count = 0;
 
 	if (!kernel_shows_addresses())
 		limits[count++] = "the files of O_DIRECT requests are not known: /proc/kallsyms hides addresses (CAP_SYSLOG)";
 	if (!trace->support.modules)
 		limits[count++] = "no driver layer where the driver is a module: its types are hidden (CAP_SYS_ADMIN)";
+	if (!trace->turn.may_go_first)
+		limits[count++] = "with more threads than CPUs records may be dropped: no priority for reading them (CAP_SYS_NICE)";
 	fputs("  ", file);
 	write_strings(file, "limits", limits, count);
 	fputs(",\n", file);

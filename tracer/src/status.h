@@ -13,6 +13,7 @@
 #include "output.h"
 #include "probe.h"
 #include "rotation.h"
+#include "turn.h"
 
 struct trace {
 	struct options options;
@@ -25,6 +26,7 @@ struct trace {
 	struct beside beside;
 	struct output output;
 	struct anchor anchor;
+	struct turn turn;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
 	const char *reason;			    /* NULL = nothing failed */
 };

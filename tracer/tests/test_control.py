@@ -203,7 +203,7 @@ def open_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.mark.parametrize("more", ["", ",+syslog"])
+@pytest.mark.parametrize("more", ["", ",+syslog,+sys_nice"])
 def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Path, more: str) -> None:
     if BACKEND == "bcc":
         pytest.skip("the bcc backend needs root")
@@ -227,5 +227,6 @@ def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Pa
     assert process.wait(30) == 0
     assert sum(r.size_bytes == 4096 for r in read_records(open_directory / "io.bin")) == 100
     limits = " ".join(json.loads((open_directory / "io.bin.json").read_text())["limits"])
-    assert ("CAP_SYSLOG" in limits, "CAP_SYS_ADMIN" in limits) == (address == 0, True)
+    missing = [name for name in ("CAP_SYSLOG", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if name in limits]
+    assert missing == ["CAP_SYSLOG"] * (address == 0) + ["CAP_SYS_ADMIN"] + ["CAP_SYS_NICE"] * (not more)
     assert address or not more

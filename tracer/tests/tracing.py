@@ -229,6 +229,16 @@ class Trace:
         (device,) = [device for device in self.status()["devices"] if device["device"] == name]
         return dict(device)
 
+    def device_now(self, name: str) -> dict[str, Any]:
+        """By a status that was begun after this call, in time: it is renewed each second."""
+        file, deadline = Path(f"{self.output}.json"), time.monotonic() + 30
+        for _ in range(2):
+            seen = file.stat().st_mtime_ns
+            while file.stat().st_mtime_ns == seen:
+                assert time.monotonic() < deadline, "the status is not renewed"
+                time.sleep(0.05)
+        return self.device(name)
+
     def records(self) -> list[Record]:
         return read_records(self.output)
 
