@@ -45,6 +45,11 @@ struct call {
 	__u32 bios; /* queued within the call */
 };
 
+struct bcc_file {
+	__u32 number;
+	__u32 told; /* files until then, by all CPUs */
+};
+
 struct bcc_dirtier {
 	struct iotrace_task task;
 	__u64 selected;
@@ -63,7 +68,8 @@ struct bcc_dirtier {
 	map(call_kinds, ARRAY, __u32, __u32, IOTRACE_SYSCALLS)                                                        \
 	map(calls, LRU_HASH, __u32, struct call, 16384)                                                               \
 	map(dirtiers, LRU_HASH, __u64, struct bcc_dirtier, 16384)                                                     \
-	map(files, LRU_HASH, __u64, __u32, 16384)                                                                     \
+	map(files, LRU_HASH, __u64, struct bcc_file, 16384)                                                           \
+	map(files_told, ARRAY, __u32, __u64, 1)                                                                       \
 	map(name_buffers, PERCPU_ARRAY, __u32, struct iotrace_name_buffer, 1)                                                 \
 	map(cpus, PERCPU_ARRAY, __u32, struct bcc_cpu, 1)                                                             \
 	map(consumed, ARRAY, __u32, __u64, IOTRACE_MAX_CPUS)                                                          \

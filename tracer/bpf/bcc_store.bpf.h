@@ -230,30 +230,33 @@ static __always_inline u32 file_of(void *ctx, struct inode *inode)
 	struct dentry *dentry;
 	struct identity id;
 	struct bcc_cpu *cpu;
-	u32 zero = 0, *known, file, bytes;
-	u64 hash;
+	struct bcc_file *known, file;
+	u32 zero = 0, bytes;
+	u64 hash, *told = LOOKUP(files_told, &zero);
 
-	if (!identify(&id, inode, &dentry))
+	if (!told || !identify(&id, inode, &dentry))
 		return 0;
 	hash = identity_hash(&id);
 	known = LOOKUP(files, &hash);
-	if (known)
-		return *known;
+	if (known && (u32)*told - known->told < IOTRACE_FILES_USED)
+		return known->number;
 	cpu = this_cpu();
 	buffer = LOOKUP(name_buffers, &zero);
 	if (!cpu || !buffer)
 		return 0;
 	/* Bios are not queued by interrupts, so nothing comes between counting and reading. */
 	count(&cpu->files);
-	file = (u32)cpu->files * SETTING(cpu_count) - bpf_get_smp_processor_id();
-	bytes = name_fill(&buffer->name, &id, dentry, file);
+	count(told);
+	file.number = (u32)cpu->files * SETTING(cpu_count) - bpf_get_smp_processor_id();
+	file.told = *told;
+	bytes = name_fill(&buffer->name, &id, dentry, file.number);
 	if (perf_output(ctx, MAP(names), BPF_F_CURRENT_CPU, &buffer->name,
 			offsetof(struct iotrace_name, names) + bytes)) {
 		count(&cpu->names_dropped);
 		return 0;
 	}
 	UPDATE(files, &hash, &file, BPF_ANY);
-	return file;
+	return file.number;
 }
 
 /* ---- who dirtied ---- */

@@ -60,10 +60,18 @@ static __noinline __u32 new_file(struct identity *id, struct dentry *dentry)
 	__u64 before = names_dropped;
 	__u32 file = (__sync_fetch_and_add(&last_file, 1) + 1) & (FILE_NUMBERS - 1);
 
+	if (!file) /* which stands for none */
+		file = (__sync_fetch_and_add(&last_file, 1) + 1) & (FILE_NUMBERS - 1);
 	if (!id)
 		return 0;
 	tell_name(id, dentry, file);
 	return before == names_dropped ? file : 0;
+}
+
+/* Numbers are used again: what a number stood for long ago is another file by now. */
+static __always_inline bool is_in_use(__u64 way)
+{
+	return ((last_file - (__u32)way) & (FILE_NUMBERS - 1)) < IOTRACE_FILES_USED;
 }
 
 /* The file's number; 0 for no file, block devices, and files that could not be told to user space. */
@@ -84,13 +92,13 @@ static __always_inline __u32 file_of(void *ctx, struct inode *inode)
 		return 0;
 #pragma unroll
 	for (int i = 0; i < FILE_WAYS; i++)
-		if (!((bucket->way[i] ^ hash) >> FILE_NUMBER_BITS))
+		if (!((bucket->way[i] ^ hash) >> FILE_NUMBER_BITS) && is_in_use(bucket->way[i]))
 			return bucket->way[i] & (FILE_NUMBERS - 1);
 	file = new_file(&id, dentry);
 	victim = file & (FILE_WAYS - 1);
 #pragma unroll
 	for (int i = FILE_WAYS - 1; i >= 0; i--)
-		if (!bucket->way[i])
+		if (!bucket->way[i] || !((bucket->way[i] ^ hash) >> FILE_NUMBER_BITS))
 			victim = i;
 	if (file)
 		bucket->way[victim & (FILE_WAYS - 1)] = hash >> FILE_NUMBER_BITS << FILE_NUMBER_BITS | file;

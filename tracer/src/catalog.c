@@ -8,6 +8,8 @@
 
 #include "json.h"
 
+#define MOST_TASKS 65536 /* that are known at a time */
+
 struct known_file {
 	__u64 inode;
 	__u32 generation, filesystem;
@@ -33,6 +35,8 @@ void catalog_open(struct catalog *catalog, struct output *output)
 		.tasks.key_bytes = sizeof(struct iotrace_task),
 		.names.key_bytes = sizeof(struct name_key),
 		.inodes.key_bytes = sizeof(struct inode_key),
+		.numbers.key_bytes = sizeof(__u64),
+		.older_numbers.key_bytes = sizeof(__u64),
 		.disks_defined.key_bytes = sizeof(__u64),
 		.last_device_number = -1,
 	};
@@ -114,6 +118,31 @@ static __u32 file_named(struct catalog *catalog, const struct inode_key *inode, 
 	return file;
 }
 
+/* Those that the programs use are among the last; they give each number again some day. */
+static void note_number(struct catalog *catalog, __u64 number, __u32 file)
+{
+	struct table older = catalog->older_numbers;
+	size_t where;
+
+	if (catalog->numbers.used == 2 * IOTRACE_FILES_USED) {
+		catalog->older_numbers = catalog->numbers;
+		table_clear(&older);
+		catalog->numbers = older;
+	}
+	if (table_find(&catalog->numbers, &number, &where))
+		catalog->numbers.numbers[where] = file;
+	else
+		table_add(&catalog->numbers, &number, where, file);
+	catalog->last_file_number = 0;
+}
+
+static __u32 file_with(struct catalog *catalog, __u64 number)
+{
+	size_t where;
+
+	return table_find(&catalog->numbers, &number, &where) ?: table_find(&catalog->older_numbers, &number, &where);
+}
+
 void catalog_name(struct catalog *catalog, const struct iotrace_name *name)
 {
 	struct inode_key key = {name->inode, name->generation, name->filesystem};
@@ -121,17 +150,7 @@ void catalog_name(struct catalog *catalog, const struct iotrace_name *name)
 
 	if (inner_path(name, inner))
 		mounts_path(&catalog->mounts, name->filesystem, inner, path, sizeof(path));
-	if (name->file >= catalog->numbers) {
-		__u32 more = (name->file + 1) * 2;
-
-		catalog->file_of_number = realloc(catalog->file_of_number, more * sizeof(*catalog->file_of_number));
-		if (!catalog->file_of_number)
-			abort();
-		memset(catalog->file_of_number + catalog->numbers, 0,
-		       (more - catalog->numbers) * sizeof(*catalog->file_of_number));
-		catalog->numbers = more;
-	}
-	catalog->file_of_number[name->file] = file_named(catalog, &key, path);
+	note_number(catalog, name->file, file_named(catalog, &key, path));
 }
 
 /* ---- definitions ---- */
@@ -195,7 +214,11 @@ __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 		return number;
 	number = table_find(&catalog->tasks, task, &where);
 	if (!number) {
-		number = catalog->tasks.used + 1;
+		if (catalog->tasks.used == MOST_TASKS) { /* those that come again get another number */
+			table_clear(&catalog->tasks);
+			table_find(&catalog->tasks, task, &where);
+		}
+		number = ++catalog->task_count;
 		table_add(&catalog->tasks, task, where, number);
 		define_task(catalog->output, number, task);
 	}
@@ -206,8 +229,13 @@ __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 
 __u32 catalog_file(struct catalog *catalog, __u32 number)
 {
-	__u32 file = number < catalog->numbers ? catalog->file_of_number[number] : 0;
+	__u32 file;
 
+	if (!number)
+		return 0;
+	file = number == catalog->last_file_number ? catalog->last_file : file_with(catalog, number);
+	catalog->last_file_number = number;
+	catalog->last_file = file;
 	if (file && !catalog->files[file - 1].defined) {
 		catalog->files[file - 1].defined = true;
 		define_file(catalog->output, file, &catalog->files[file - 1]);
@@ -242,6 +270,7 @@ __u16 catalog_device(struct catalog *catalog, __u32 id)
 void catalog_forget_definitions(struct catalog *catalog)
 {
 	catalog->last_task_number = 0;
+	catalog->task_count = 0;
 	catalog->last_device_number = -1;
 	table_clear(&catalog->tasks);
 	table_clear(&catalog->disks_defined);
@@ -258,6 +287,7 @@ void catalog_close(struct catalog *catalog)
 	for (__u32 i = 0; i < catalog->file_count; i++)
 		free(catalog->files[i].path);
 	free(catalog->files);
-	free(catalog->file_of_number);
+	table_free(&catalog->numbers);
+	table_free(&catalog->older_numbers);
 	mounts_free(&catalog->mounts);
 }

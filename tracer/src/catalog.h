@@ -14,16 +14,17 @@ struct catalog {
 	struct output *output;
 	struct mounts mounts;
 	struct table tasks;
+	__u32 task_count; /* in the current output file, one that comes again after MOST_TASKS others once more */
 	struct table names;  /* file and name -> index in `files` + 1 */
 	struct table inodes; /* file -> index of its latest name + 1 */
 	struct known_file *files;
 	__u32 file_count;
-	__u32 *file_of_number; /* by the number that the BPF program gave: index in `files` + 1 */
-	__u32 numbers;
+	struct table numbers, older_numbers; /* that the BPF program gave -> index in `files` + 1 */
 	struct table disks_defined;
 	/* Of the event before, mostly the same; numbers 0 and -1: none. */
 	struct iotrace_task last_task;
 	__u32 last_task_number;
+	__u32 last_file, last_file_number; /* of `files` + 1, and that of the BPF program */
 	__u32 last_device;
 	int last_device_number;
 };
