@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mounts.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +26,10 @@ static void unescape(char *text)
 }
 
 /* proc(5): "36 35 98:0 /root /point ..." */
-static void add_line(struct mounts *mounts, const char *line)
+static void add_line(struct mount_list *list, const char *line)
 {
 	unsigned major_number, minor_number;
 	char *root = NULL, *point = NULL;
-	struct mount *list;
 
 	if (sscanf(line, "%*d %*d %u:%u %ms %ms", &major_number, &minor_number, &root, &point) != 4) {
 		free(root);
@@ -37,26 +37,47 @@ static void add_line(struct mounts *mounts, const char *line)
 	}
 	unescape(root);
 	unescape(point);
-	list = realloc(mounts->list, (mounts->count + 1) * sizeof(*list));
-	if (!list)
+	list->mounts = realloc(list->mounts, (list->count + 1) * sizeof(*list->mounts));
+	if (!list->mounts)
 		abort();
-	mounts->list = list;
-	list[mounts->count++] = (struct mount){major_number << 20 | minor_number, root, point};
+	list->mounts[list->count++] = (struct mount){major_number << 20 | minor_number, root, point};
+}
+
+static void list_free(struct mount_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		free(list->mounts[i].root);
+		free(list->mounts[i].point);
+	}
+	free(list->mounts);
+	*list = (struct mount_list){0};
+}
+
+/* Since this was last asked; proc(5) says how. */
+static bool have_changed(struct mounts *mounts)
+{
+	struct pollfd changes = {.events = POLLPRI};
+
+	if (!mounts->file) {
+		mounts->file = fopen("/proc/self/mountinfo", "re");
+		return mounts->file;
+	}
+	changes.fd = fileno(mounts->file);
+	return poll(&changes, 1, 0) > 0;
 }
 
 static void read_mounts(struct mounts *mounts)
 {
-	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL;
 	size_t size = 0;
 
-	mounts_free(mounts);
-	if (!file)
-		return;
-	while (getline(&line, &size, file) >= 0)
-		add_line(mounts, line);
+	list_free(&mounts->before);
+	mounts->before = mounts->now;
+	mounts->now = (struct mount_list){0};
+	rewind(mounts->file);
+	while (getline(&line, &size, mounts->file) >= 0)
+		add_line(&mounts->now, line);
 	free(line);
-	fclose(file);
 }
 
 /* What remains of `inner` below the mounted directory `root`; NULL when it lies elsewhere. */
@@ -72,12 +93,12 @@ static const char *below(const char *root, const char *inner)
 }
 
 /* Of several mounts the one of the largest part of the file system, and of those the first. */
-static const struct mount *best_mount(const struct mounts *mounts, __u32 filesystem, const char *inner)
+static const struct mount *best_mount(const struct mount_list *list, __u32 filesystem, const char *inner)
 {
 	const struct mount *best = NULL;
 
-	for (size_t i = 0; i < mounts->count; i++) {
-		const struct mount *mount = &mounts->list[i];
+	for (size_t i = 0; i < list->count; i++) {
+		const struct mount *mount = &list->mounts[i];
 
 		if (mount->filesystem != filesystem || !below(mount->root, inner))
 			continue;
@@ -89,12 +110,11 @@ static const struct mount *best_mount(const struct mounts *mounts, __u32 filesys
 
 void mounts_path(struct mounts *mounts, __u32 filesystem, const char *inner, char *path, size_t bytes)
 {
-	const struct mount *mount = best_mount(mounts, filesystem, inner);
+	const struct mount *mount;
 
-	if (!mount) { /* may have been mounted since */
+	if (have_changed(mounts))
 		read_mounts(mounts);
-		mount = best_mount(mounts, filesystem, inner);
-	}
+	mount = best_mount(&mounts->now, filesystem, inner) ?: best_mount(&mounts->before, filesystem, inner);
 	if (mount)
 		snprintf(path, bytes, "%s%s", strcmp(mount->point, "/") == 0 ? "" : mount->point,
 			 below(mount->root, inner));
@@ -104,10 +124,9 @@ void mounts_path(struct mounts *mounts, __u32 filesystem, const char *inner, cha
 
 void mounts_free(struct mounts *mounts)
 {
-	for (size_t i = 0; i < mounts->count; i++) {
-		free(mounts->list[i].root);
-		free(mounts->list[i].point);
-	}
-	free(mounts->list);
+	list_free(&mounts->now);
+	list_free(&mounts->before);
+	if (mounts->file)
+		fclose(mounts->file);
 	*mounts = (struct mounts){0};
 }

@@ -4,6 +4,7 @@
 #define MOUNTS_H
 
 #include <stddef.h>
+#include <stdio.h>
 #include <linux/types.h>
 
 struct mount {
@@ -12,9 +13,14 @@ struct mount {
 	char *point;
 };
 
-struct mounts {
-	struct mount *list;
+struct mount_list {
+	struct mount *mounts;
 	size_t count;
+};
+
+struct mounts {
+	FILE *file;
+	struct mount_list now, before; /* the last change: what was there is needed for names that come later */
 };
 
 /* Writes the path of `inner` ("/a/b", within the file system) to `path`; `inner` itself when it is not mounted. */

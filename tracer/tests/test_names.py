@@ -1,11 +1,14 @@
-"""More files than there are numbers for, and more tasks than are kept in mind."""
+"""Names of many files and tasks, and of file systems that come and go."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from tracer.tests.tracing import altered, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
+READ = 0
 FILES = 5000
 
 
@@ -75,3 +79,57 @@ def test_more_tasks_than_are_kept_in_mind(small: Path, disk: str, tmp_path: Path
     rows = Counter(r.tid for r in trace.records() if r.comm == b"fio" and r.tid != r.pid)
     assert len(rows) == 100 and set(rows.values()) <= set(range(51))
     assert sum(rows.values()) >= 5000 - trace.device(disk)["excluded"]["completion_not_seen"]
+
+
+@contextmanager
+def file_system(disk: str, point: Path) -> Iterator[Path]:
+    """A new one at `point`, with a file."""
+    point.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", f"/dev/{disk}"], check=True)
+    subprocess.run(["mount", f"/dev/{disk}", str(point)], check=True)
+    try:
+        (point / "file").write_bytes(bytes(4096))
+        os.sync()
+        yield point / "file"
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+
+
+def test_a_file_system_in_the_place_of_another_one(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        for name in ("first", "second"):
+            with file_system(disk, tmp_path / name) as file:
+                read_direct(file)
+                trace.device_now(disk)  # by now its name has been read
+        assert trace.stop() == 0
+    paths = {r.path for r in trace.records() if r.size_bytes == 4096 and r.mode == READ and r.path}
+    assert paths == {str(tmp_path / name / "file") for name in ("first", "second")}
+
+
+READ_ALL = """
+import mmap, os, pathlib, sys
+with mmap.mmap(-1, 4096) as aligned:
+    for path in pathlib.Path(sys.argv[1]).iterdir():
+        if path.is_file():
+            os.preadv(os.open(path, os.O_RDONLY | os.O_DIRECT), [aligned], 0)
+"""
+
+
+def bytes_read_by(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/io").read_text().split()[1])
+
+
+def test_a_file_system_that_only_others_see(disk: str, tmp_path: Path) -> None:
+    """Its files have their paths within it, and the list of mounts is not read for each."""
+    with file_system(disk, tmp_path / "point") as file:
+        for number in range(1000):
+            file.with_name(f"{number}").write_bytes(bytes(4096))
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        before = bytes_read_by(trace.process.pid)
+        namespace = ["unshare", "--mount", "sh", "-c", f'mount /dev/{disk} $0 && exec {sys.executable} -c "$1" $0']
+        subprocess.run([*namespace, str(tmp_path / "point"), READ_ALL], check=True)
+        read_bytes = bytes_read_by(trace.process.pid) - before
+        assert trace.stop() == 0
+    paths = {r.path for r in trace.records() if r.comm.startswith(b"python")}
+    assert {f"/{number}" for number in range(1000)} <= paths
+    assert read_bytes < 100 * len(Path("/proc/self/mountinfo").read_text())
