@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "namespaces.h"
 #include "record.h"
 #include "say.h"
 #include "status.h"
@@ -321,6 +322,11 @@ static int resolve_filters(struct trace *trace)
 	const struct options *options = &trace->options;
 	const char *why;
 
+	if (options->pid_count && !namespaces_share_pids()) {
+		complain("start it with the machine's process numbers, or choose by --cgroup or --comm",
+			 "in this container processes have numbers of their own", "--pid %d", options->pids[0]);
+		return EXIT_USAGE;
+	}
 	for (size_t i = 0; i < options->device_count; i++) {
 		int code = devices_add(&trace->devices, options->devices[i]);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "namespaces.h"
 
 static const struct backend *backend_of(const struct options *options)
 {
@@ -28,6 +29,10 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 	int cpus = libbpf_num_possible_cpus();
 	struct probe *probe;
 
+	if (!namespaces_share_time()) {
+		*why = "this process is in a time namespace: its clock is not that of the kernel's records";
+		return NULL;
+	}
 	if (cpus <= 0) {
 		*why = "the number of CPUs cannot be read";
 		return NULL;

@@ -8,6 +8,7 @@
 
 #include "json.h"
 #include "kernel_types.h"
+#include "namespaces.h"
 
 #define TRACER_VERSION "0.3.0"
 
@@ -244,7 +245,7 @@ static void write_spans(FILE *file, const struct trace *trace)
 
 static void write_limits(FILE *file, const struct trace *trace)
 {
-	const char *limits[3];
+	const char *limits[4];
 	size_t count = 0;
 
 	if (!kernel_shows_addresses())
@@ -253,6 +254,8 @@ static void write_limits(FILE *file, const struct trace *trace)
 		limits[count++] = "no driver layer where the driver is a module: its types are hidden (CAP_SYS_ADMIN)";
 	if (!trace->turn.may_go_first)
 		limits[count++] = "with more threads than CPUs records may be dropped: no priority for reading them (CAP_SYS_NICE)";
+	if (!namespaces_share_pids())
+		limits[count++] = "process numbers are the machine's, not those of this container";
 	fputs("  ", file);
 	write_strings(file, "limits", limits, count);
 	fputs(",\n", file);

@@ -230,3 +230,24 @@ def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Pa
     missing = [name for name in ("CAP_SYSLOG", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if name in limits]
     assert missing == ["CAP_SYSLOG"] * (address == 0) + ["CAP_SYS_ADMIN"] + ["CAP_SYS_NICE"] * (not more)
     assert address or not more
+
+
+def test_process_numbers_of_a_container(disk: str, binary: Path, tmp_path: Path) -> None:
+    output = tmp_path / "io.bin"
+    command = ["unshare", "--pid", "--fork", "--mount-proc", str(binary), "--output", str(output), "--device", disk]
+    refused = subprocess.run([*command, "--pid", "1"], check=False, capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "--pid 1: in this container" in refused.stderr and not list(tmp_path.glob("io.bin*"))
+    subprocess.run([*command, "--duration", "0.1"], check=True)
+    limits = json.loads(Path(f"{output}.json").read_text())["limits"]
+    assert any("process numbers are the machine's" in limit for limit in limits)
+
+
+def test_the_clock_of_a_time_namespace_is_refused(binary: Path, can_trace: None) -> None:
+    if not Path("/proc/self/timens_offsets").exists():
+        pytest.skip("no time namespaces before Linux 5.6")
+    for ahead_s, code in ((0, 0), (1000, 3)):
+        inside = ["unshare", "--time", "--monotonic", str(ahead_s), "--fork", str(binary), "--check"]
+        done = subprocess.run(inside, check=False, capture_output=True, text=True)
+        assert done.returncode == code
+        assert ("time namespace" in done.stdout) == bool(ahead_s)
