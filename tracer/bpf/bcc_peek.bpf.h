@@ -156,6 +156,7 @@ static __always_inline u64 number_at(u64 address)
 /* The structures of the device mapper and of md stand in no header. */
 #define original_of(cell, bio, end, private) 0
 #define IS_PART(end) false
+#define request_above(cell, bio, end) 0
 
 #define FUNCTION_ARGUMENT_1(regs) PT_REGS_PARM1(regs)
 #define FUNCTION_ARGUMENT_2(regs) PT_REGS_PARM2(regs)

@@ -122,6 +122,14 @@ static __always_inline bool finish(void *ctx, struct request *rq, struct iotrace
 	return false;
 }
 
+static __always_inline bool has_ended(struct request *rq)
+{
+	struct request_id request = id_of(rq);
+	struct iotrace_flight *flight = flight_known(&request);
+
+	return !flight || flight->event.flags & FLIGHT_DONE;
+}
+
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
@@ -132,6 +140,9 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 
 	/* Only the last of several partial completions ends the request. */
 	if (nr_bytes < FIELD(rq, __data_len))
+		return 0;
+	/* A path has ended the bios of multipath's request (end_clone_bio()), which was its end; now it has none left. */
+	if (!nr_bytes && !FIELD(rq, bio) && !is_flush_command(rq) && has_ended(rq))
 		return 0;
 	/* The data of a write between its two flushes: the request completes once more when all is done. */
 	if (in_flush_sequence(rq) && !is_flush_command(rq)) {

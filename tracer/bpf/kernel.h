@@ -143,6 +143,15 @@ struct dm_target_io {
 	struct bio clone;
 };
 
+struct dm_rq_target_io {
+	struct request *orig;
+};
+
+struct dm_rq_clone_bio_info {
+	struct dm_rq_target_io *tio;
+	struct bio clone;
+};
+
 struct dm_crypt_io {
 	struct bio *base_bio;
 };

@@ -112,6 +112,7 @@ extern const void blkdev_bio_end_io_simple __ksym __weak;
 extern const void xlog_bio_end_io __ksym __weak;
 extern const void bio_chain_endio __ksym __weak;
 extern const void clone_endio __ksym __weak;
+extern const void end_clone_bio __ksym __weak;
 extern const void crypt_endio __ksym __weak;
 extern const void md_end_clone_io __ksym __weak;
 extern const void md_end_io_acct __ksym __weak;
@@ -163,6 +164,18 @@ static __always_inline __u64 original_of(__u64 *cell, const void *bio, __u64 end
 	if (ENDS_WITH(r10bio, end, raid10_end_read_request) || ENDS_WITH(r10bio, end, raid10_end_write_request))
 		return number_at(private + OFFSET_OF(struct r10bio, master_bio));
 	return IS_PART(end) ? private : 0;
+}
+
+/* Of the request of multipath (dm-rq.c) for which one with this bio goes to a path; 0: of none. */
+static __always_inline __u64 request_above(__u64 *cell, const void *bio, __u64 end)
+{
+	__u64 info, target;
+
+	if (!ENDS_WITH(dm_rq_clone_bio_info, end, end_clone_bio))
+		return 0;
+	info = as_number(cell, bio) - OFFSET_OF(struct dm_rq_clone_bio_info, clone);
+	target = number_at(info + OFFSET_OF(struct dm_rq_clone_bio_info, tio));
+	return number_at(target + OFFSET_OF(struct dm_rq_target_io, orig));
 }
 
 /* Who else does not use iomap has not been looked at. */

@@ -223,11 +223,35 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 	return 0;
 }
 
+/* The requests that multipath sends to a path have bios that nobody has queued: whose it is, is known above. */
+static __always_inline void gather_from_above(struct iotrace_flight *flight, struct request *rq)
+{
+	struct bio *first = FIELD(rq, bio);
+	struct iotrace_flight *known;
+	struct request_id above = {0};
+
+	if (first)
+		above.address = request_above(&flight->event.seen_ns, first, (__u64)FIELD(first, bi_end_io));
+	flight->event.seen_ns = 0;
+	if (!above.address)
+		return;
+	above.generation = PEEK(request, above.address, start_time_ns);
+	above.last_bio = (__u64)PEEK(request, above.address, biotail);
+	known = flight_known(&above);
+	if (!known)
+		return;
+	flight_inherit(flight, known);
+	flight->event.wait = 0; /* the call waits for the one above */
+	flight->event.flags &= ~(FLIGHT_COUNTED | FLIGHT_FLUSHED | FLIGHT_DONE | IOTRACE_PREFLUSH);
+}
+
 static __always_inline void first_issue(struct iotrace_flight *flight, struct request *rq, __u64 now)
 {
 	__u64 flushed;
 
 	gather(flight, rq);
+	if (!flight->event.queue_ns)
+		gather_from_above(flight, rq);
 	flight->event.size_bytes = FIELD(rq, __data_len);
 	if (!flight->event.issue_ns)
 		flight->event.issue_ns = now;

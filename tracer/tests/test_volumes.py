@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tracer.tests.conftest import loop_device
-from tracer.tests.test_attribution import IO_URING, READ, SHARE, WORKLOADS, lay_out, of_file, run_fio
+from tracer.tests.test_attribution import IO_URING, READ, SHARE, SYSCALL, WORKLOADS, lay_out, of_file, run_fio
 from tracer.tests.test_trace import assert_closed
 from tracer.tests.tracing import BACKEND, EMPTY, Record, fio, tracing
 
@@ -54,18 +55,26 @@ def administer(*command: str) -> None:
 
 
 @contextmanager
-def mapped(target: str, below: Volume) -> Iterator[Volume]:
+def device_mapper(target: str, sectors: int, table: str) -> Iterator[str]:
     name = f"strata-test-{os.getpid()}-{target}"
-    sectors = int(Path(f"/sys/class/block/{Path(below.device).name}/size").read_text()) - FROM
-    table = f"0 {sectors} {TARGETS[target].format(disk=below.device, begin=FROM)}"
-    administer("dmsetup", "create", name, "--table", table)
+    administer("dmsetup", "create", name, "--table", f"0 {sectors} {table}")
     try:
         # Links below /dev/mapper are made by udev, which may not be there.
         (named,) = (at for at in Path("/sys/class/block").glob("dm-*/dm/name") if at.read_text().strip() == name)
-        device = f"/dev/{named.parents[1].name}"
-        yield Volume(device, below.disks, lambda disk, sector: below.place(disk, sector) - FROM)
+        yield f"/dev/{named.parents[1].name}"
     finally:
         administer("dmsetup", "remove", name)
+
+
+def sectors_of(device: str) -> int:
+    return int(Path(f"/sys/class/block/{Path(device).name}/size").read_text())
+
+
+@contextmanager
+def mapped(target: str, below: Volume) -> Iterator[Volume]:
+    table = TARGETS[target].format(disk=below.device, begin=FROM)
+    with device_mapper(target, sectors_of(below.device) - FROM, table) as device:
+        yield Volume(device, below.disks, lambda disk, sector: below.place(disk, sector) - FROM)
 
 
 @contextmanager
@@ -174,3 +183,59 @@ def test_requests_of_io_uring(layers: list[str], volume: Volume, on_file: bool, 
     own = [record for record in trace.records() if record.origin == IO_URING]
     assert len(own) >= 200
     assert all((record.vfs_ns == EMPTY) == (BACKEND == "bcc") for record in own)
+
+
+@pytest.fixture
+def paths(can_trace: None, tmp_path: Path) -> Iterator[Volume]:
+    """Two paths of equal content below multipath, which has requests of its own, and clones them."""
+    for tool, module in (("dmsetup", "dm_multipath"), ("dmsetup", "dm_round_robin")):
+        if not shutil.which(tool, path=TOOLS) or not has_module(module):
+            pytest.skip(f"no {tool}, or no module {module} of the kernel")
+    with ExitStack() as stack:
+        disks = [stack.enter_context(loop_device(tmp_path / f"{i}.img")) for i in range(2)]
+        table = "multipath 0 0 1 1 round-robin 0 2 1 " + " ".join(f"/dev/{disk} 1" for disk in disks)
+        device = stack.enter_context(device_mapper("multipath", sectors_of(disks[0]), table))
+        yield Volume(device, disks, lambda _disk, sector: sector)
+
+
+def test_multipath_of_the_device_mapper(paths: Volume, tmp_path: Path) -> None:
+    """Each request once above and once on a path, with the same task; those of a path that fails go the other way."""
+    above, reads = Path(paths.device).name, 400
+    everywhere = [word for disk in (above, *paths.disks) for word in ("--device", disk)]
+    job = [f"--filename={paths.device}", "--rw=randread", "--bs=4k", "--direct=1", f"--number_ios={reads}"]
+    with tracing(tmp_path / "io.bin", *everywhere) as trace:
+        fio(*job, "--ioengine=libaio", "--iodepth=8")
+        os.truncate(tmp_path / "0.img", 0)
+        has_errors = reading_fails(f"/dev/{paths.disks[0]}")  # else it is read as zeros (6.1)
+        fio(*job)
+        assert trace.stop() == 0
+    for disk in (above, *paths.disks):
+        assert_closed(trace, disk)
+    excluded = [trace.device(disk)["excluded"] for disk in (above, *paths.disks)]
+    hidden = sum(each["completion_not_seen"] for each in excluded)
+    upper, *lower = (
+        [r for r in trace.records() if r.device == identity(disk) and r.mode == READ and r.pid != os.getpid()]
+        for disk in (above, *paths.disks)
+    )
+    assert 2 * reads >= sum(r.status == 0 for r in upper) >= 2 * reads - hidden
+    good = [sum(r.status == 0 for r in rows) for rows in lower]
+    assert 2 * reads >= sum(good) >= 2 * reads - hidden
+    failed = sum(r.status != 0 for rows in lower for r in rows)
+    assert (failed > 0) == has_errors and failed <= sum(r.requeues for r in upper)
+    assert good[0] <= reads if has_errors else good[0] > reads / 2
+    whose = {(r.origin, r.comm) for r in upper}
+    assert whose == {(SYSCALL, b"fio")}
+    if BACKEND != "bcc":  # which knows no clones
+        assert {(r.origin, r.comm) for rows in lower for r in rows} == whose
+
+
+def reading_fails(device: str) -> bool:
+    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, 4096) as aligned:
+            os.preadv(descriptor, [aligned], 0)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
