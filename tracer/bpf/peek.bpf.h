@@ -120,6 +120,7 @@ extern const void raid1_end_read_request __ksym __weak;
 extern const void raid1_end_write_request __ksym __weak;
 extern const void raid10_end_read_request __ksym __weak;
 extern const void raid10_end_write_request __ksym __weak;
+extern const void raid5_align_endio __ksym __weak;
 
 #define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
 /* The same where the function is a module's: what it ends with has a type in that module only. */
@@ -133,6 +134,14 @@ static __always_inline __u64 original_of_dm(__u64 clone)
 	__u64 io = number_at(target + OFFSET_OF(struct dm_target_io, io));
 
 	return number_at(io + OFFSET_OF(struct dm_io, orig_bio));
+}
+
+/* A read that lies within one chunk; all else of RAID 4 to 6 is read and written by a thread, in pages of its own. */
+static __always_inline __u64 original_of_raid5(__u64 private)
+{
+	if (bpf_core_type_exists(struct md_io_acct)) /* until 6.4 (c687297b8845) */
+		return number_at(private + OFFSET_OF(struct md_io_acct, orig_bio));
+	return private;
 }
 
 /* Direct I/O on files and disks. Nobody's clone or part ends so. */
@@ -163,6 +172,8 @@ static __always_inline __u64 original_of(__u64 *cell, const void *bio, __u64 end
 		return number_at(private + OFFSET_OF(struct r1bio, master_bio));
 	if (ENDS_WITH(r10bio, end, raid10_end_read_request) || ENDS_WITH(r10bio, end, raid10_end_write_request))
 		return number_at(private + OFFSET_OF(struct r10bio, master_bio));
+	if (ENDS_IN(end, raid5_align_endio))
+		return original_of_raid5(private);
 	return IS_PART(end) ? private : 0;
 }
 

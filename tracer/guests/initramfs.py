@@ -15,7 +15,18 @@ BUSYBOX = ("busybox", "busybox-static")
 MODULES = (
     *("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "nvme"),
     *("9pnet_virtio", "9p", "overlay", "ext4", "xfs", "loop"),
-    *("dm_mod", "dm_crypt", "crypto_null", "ecb", "raid0", "raid1", "raid10", "dm_multipath", "dm_round_robin"),
+    *(
+        "dm_mod",
+        "dm_crypt",
+        "crypto_null",
+        "ecb",
+        "raid0",
+        "raid1",
+        "raid10",
+        "raid456",
+        "dm_multipath",
+        "dm_round_robin",
+    ),
     # ext4 and XFS ask for this one by its algorithm, so it is nobody's dependency.
     "crc32c_generic",
     "sch_tbf",

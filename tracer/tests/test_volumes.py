@@ -79,9 +79,9 @@ def mapped(target: str, below: Volume) -> Iterator[Volume]:
 
 @contextmanager
 def array(level: str, disks: list[str]) -> Iterator[Volume]:
-    """Of two disks, whose description stands at their ends: both halves of a mirror begin with the volume's data."""
+    """Of disks whose description stands at their ends: both halves of a mirror begin with the volume's data."""
     device = f"/dev/md{os.getpid() % 100 + 100}"
-    options = [f"--level={level}", "--raid-devices=2", "--metadata=1.0", "--run"]
+    options = [f"--level={level}", f"--raid-devices={len(disks)}", "--metadata=1.0", "--run"]
     options += [f"--chunk={CHUNK // 2}"] if level == "raid0" else ["--assume-clean", "--bitmap=none"]
     administer("mdadm", "--quiet", "--create", device, *options, *(f"/dev/{disk}" for disk in disks))
     try:
@@ -183,6 +183,27 @@ def test_requests_of_io_uring(layers: list[str], volume: Volume, on_file: bool, 
     own = [record for record in trace.records() if record.origin == IO_URING]
     assert len(own) >= 200
     assert all((record.vfs_ns == EMPTY) == (BACKEND == "bcc") for record in own)
+
+
+def test_reads_from_raid5(can_trace: None, tmp_path: Path) -> None:
+    """They are clones; what is written, and read for that, is of a thread of md, in pages of its own."""
+    if not shutil.which("mdadm", path=TOOLS) or not has_module("raid456"):
+        pytest.skip("no mdadm, or no module raid456 of the kernel")
+    with ExitStack() as stack:
+        disks = [stack.enter_context(loop_device(tmp_path / f"{i}.img")) for i in range(3)]
+        path = stack.enter_context(mounted(stack.enter_context(array("raid5", disks)), tmp_path / "mounted")) / "file"
+        lay_out(path, 16)
+        with tracing(tmp_path / "io.bin") as trace:
+            fio(f"--filename={path}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=400", "--size=16m")
+            assert trace.stop() == 0
+        inode = path.stat().st_ino
+    for disk in disks:
+        assert_closed(trace, disk)
+    below = [r for r in trace.records() if r.device in map(identity, disks) and r.comm == b"fio"]
+    hidden = sum(trace.device(disk)["excluded"]["completion_not_seen"] for disk in disks)
+    assert len(below) + hidden >= SHARE * 400 and {r.origin for r in below} == {SYSCALL}
+    if BACKEND != "bcc":  # which knows no clones
+        assert sum((r.inode, r.path) == (inode, str(path)) for r in below) >= SHARE * len(below)
 
 
 @pytest.fixture
