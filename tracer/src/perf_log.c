@@ -94,11 +94,11 @@ struct perf_log *perf_log_open(const struct log_reader *reader, int events_fd, i
 			       unsigned cpus, size_t bytes)
 {
 	struct perf_log *log = calloc(1, sizeof(*log));
-	size_t page = sysconf(_SC_PAGESIZE), pages = 1;
+	size_t page = sysconf(_SC_PAGESIZE), pages = 1, present = log_cpus();
 
 	if (!log)
 		abort();
-	while (pages * 2 * page * log_cpus() <= bytes)
+	while (pages * 2 * page * present <= bytes)
 		pages *= 2;
 	log->reader = *reader;
 	log->consumed_fd = consumed_fd;
