@@ -45,9 +45,11 @@ def files(mounted: Path) -> Iterator[list[Path]]:
 
 def read_direct(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-    with mmap.mmap(-1, 4096) as aligned:
-        assert os.preadv(descriptor, [aligned], 0) == 4096
-    os.close(descriptor)
+    try:
+        with mmap.mmap(-1, 4096) as aligned:
+            assert os.preadv(descriptor, [aligned], 0) == 4096
+    finally:
+        os.close(descriptor)
 
 
 def test_a_number_that_is_used_again_stands_for_the_new_file_only(

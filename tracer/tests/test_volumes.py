@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 from tracer.tests.conftest import loop_device
 from tracer.tests.test_attribution import IO_URING, READ, SHARE, SYSCALL, WORKLOADS, lay_out, of_file, run_fio
+from tracer.tests.test_names import read_direct
 from tracer.tests.test_trace import assert_closed
 from tracer.tests.tracing import BACKEND, EMPTY, Record, fio, tracing
 
@@ -251,12 +251,8 @@ def test_multipath_of_the_device_mapper(paths: Volume, tmp_path: Path) -> None:
 
 
 def reading_fails(device: str) -> bool:
-    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT)
     try:
-        with mmap.mmap(-1, 4096) as aligned:
-            os.preadv(descriptor, [aligned], 0)
+        read_direct(Path(device))
     except OSError:
         return True
-    finally:
-        os.close(descriptor)
     return False
