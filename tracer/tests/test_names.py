@@ -101,7 +101,8 @@ def test_a_file_system_in_the_place_of_another_one(disk: str, tmp_path: Path) ->
     with tracing(tmp_path / "io.bin", "--device", disk) as trace:
         for name in ("first", "second"):
             with file_system(disk, tmp_path / name) as file:
-                read_direct(file)
+                for _ in range(20):  # the kernel may hide the end of one
+                    read_direct(file)
                 trace.device_now(disk)  # by now its name has been read
         assert trace.stop() == 0
     paths = {r.path for r in trace.records() if r.size_bytes == 4096 and r.mode == READ and r.path}
@@ -132,6 +133,8 @@ def test_a_file_system_that_only_others_see(disk: str, tmp_path: Path) -> None:
         subprocess.run([*namespace, str(tmp_path / "point"), READ_ALL], check=True)
         read_bytes = bytes_read_by(trace.process.pid) - before
         assert trace.stop() == 0
-    paths = {r.path for r in trace.records() if r.comm.startswith(b"python")}
-    assert {f"/{number}" for number in range(1000)} <= paths
+    paths = {r.path for r in trace.records() if r.comm.startswith(b"python") and r.size_bytes == 4096 and r.path}
+    expected = {"/file", *(f"/{number}" for number in range(1000))}
+    hidden = trace.device(disk)["excluded"]["completion_not_seen"]
+    assert len(expected & paths) >= len(expected) - hidden and not {p for p in paths if p.startswith(str(tmp_path))}
     assert read_bytes < 100 * len(Path("/proc/self/mountinfo").read_text())
