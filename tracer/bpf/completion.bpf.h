@@ -49,7 +49,7 @@ static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, 
 	struct iotrace_event *event;
 	__u16 lap;
 
-	count(&of_device->completions);
+	add_one(&of_device->completions, counts_alone);
 	event = log_begin(&flight->event, &lap);
 	if (event) {
 		event->done_ns = now;

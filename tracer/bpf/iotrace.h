@@ -73,6 +73,15 @@ static inline void count(__u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
+/*
+ * What it was before. `alone`: no other program writes to it on this CPU. A locked instruction would wait until the flight,
+ * which was looked at just before, has come from the CPU that issued the request.
+ */
+static inline __u64 add_one(__u64 *counter, int alone)
+{
+	return alone ? (*(volatile __u64 *)counter)++ : __sync_fetch_and_add(counter, 1);
+}
+
 /* ---- requests ---- */
 
 enum iotrace_flags { /* the first byte is part of the records */

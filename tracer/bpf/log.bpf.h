@@ -34,7 +34,7 @@ static __always_inline struct iotrace_event *log_begin(const struct iotrace_even
 
 	if (!head || head->reserved - head->consumed >= (1U << log_bits) - IOTRACE_NESTING)
 		return NULL;
-	number = __sync_fetch_and_add(&head->reserved, 1);
+	number = add_one(&head->reserved, logs_alone);
 	*lap = iotrace_lap(number, log_bits);
 	index = (number & ((1U << log_bits) - 1)) + (cpu << log_bits);
 	slot = bpf_map_lookup_elem(&events, &index);

@@ -192,6 +192,9 @@ static __always_inline void flight_free(struct iotrace_flight *flight)
 /* Set before loading: block_io_done frees the flights. */
 const volatile bool io_done_follows;
 
+/* Set before loading: only block_rq_complete, of which one at a time runs on a CPU, counts completions; writes to the log. */
+const volatile bool counts_alone, logs_alone;
+
 #define bio_find flight_find
 #define bio_claim flight_claim
 #define bio_free flight_free

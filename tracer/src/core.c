@@ -163,6 +163,7 @@ static void configure_uring(struct iotrace_bpf *skeleton, const struct options *
 static void configure(struct core *core, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = core->skeleton;
+	bool io_done = kernel_has_tracepoint("block_io_done", NULL);
 
 	core->log_cpus = log_cpus();
 	core->log_bits = log_bits(options->ring_bytes, core->log_cpus);
@@ -177,8 +178,14 @@ static void configure(struct core *core, const struct options *options)
 	if (options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS + IOTRACE_URING_REQUESTS);
 	/* Only a safety net for completions that interrupt others; since 6.5. */
-	skeleton->rodata->io_done_follows = driver_completions_nest() && kernel_has_tracepoint("block_io_done", NULL);
+	skeleton->rodata->io_done_follows = io_done && driver_completions_nest();
 	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
+	/*
+	 * The kernel leaves out a program that would interrupt itself since "bpf: Prevent bpf program recursion for raw
+	 * tracepoint probes", which is older than block_io_done.
+	 */
+	skeleton->rodata->counts_alone = io_done && !skeleton->rodata->io_done_follows;
+	skeleton->rodata->logs_alone = skeleton->rodata->counts_alone && !options->vfs;
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
 	configure_context(skeleton, options);
 	configure_peers(skeleton, options->peers);
