@@ -196,8 +196,20 @@ const volatile bool io_done_follows;
 const volatile bool counts_alone, logs_alone;
 
 #define bio_find flight_find
-#define bio_claim flight_claim
 #define bio_free flight_free
+
+/*
+ * Mostly the first place of the bucket is free, and the cache lines of the others, which may be another CPU's, are not even
+ * looked at. When the bio has one of these, its end was not seen: that is counted when the place is given away, or last of all.
+ */
+static __always_inline struct iotrace_flight *bio_claim(__u64 key)
+{
+	struct iotrace_bucket *bucket = bucket_of(key);
+
+	if (bucket && __sync_val_compare_and_swap(&bucket->way[0].key, 0, key) == 0)
+		return &bucket->way[0];
+	return flight_claim(key);
+}
 
 /* ---- the request that has ended ---- */
 
