@@ -5,7 +5,7 @@
 
 #include "iotrace.h"
 
-#define BCC_COUNTED_DEVICES 256
+#define BCC_COUNTED_DEVICES 512
 
 /* Functions whose address tells whose bio it is. */
 #define BCC_FUNCTIONS(function)                                                                                       \

@@ -58,13 +58,14 @@ struct iotrace_counters {
 	__u64 excluded[IOTRACE_EX_COUNT];
 };
 
-#define IOTRACE_DEVICE_SLOTS 256
-#define IOTRACE_SLOT_TRIES 8
+#define IOTRACE_DEVICE_BITS 9
+#define IOTRACE_DEVICE_SLOTS (1U << IOTRACE_DEVICE_BITS) /* volumes have one, too, when no disks were named */
+#define IOTRACE_SLOT_TRIES 32
 
 /* Where the counters of a device are, or the first place to look for it. */
 static inline __u32 iotrace_device_slot(__u32 device)
 {
-	return device * 2654435761U >> 24;
+	return device * 2654435761U >> (32 - IOTRACE_DEVICE_BITS);
 }
 
 /* They are per CPU, but an interrupt may come between reading and writing one. */

@@ -105,9 +105,9 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise)
 	return otherwise;
 }
 
-bool kernel_has_btf(void)
+bool kernel_suits_core(void)
 {
-	return access("/sys/kernel/btf/vmlinux", F_OK) == 0;
+	return access("/sys/kernel/btf/vmlinux", F_OK) == 0 && kernel_enumerator("BPF_FUNC_loop", 0) != 0;
 }
 
 /* Not every machine has mounted tracefs, which would tell, too. */

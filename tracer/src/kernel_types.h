@@ -19,7 +19,8 @@ __u32 kernel_function_id(const char *name);
 /* The value of an enumerator of any type, or `otherwise`. */
 __u32 kernel_enumerator(const char *name, __u32 otherwise);
 
-bool kernel_has_btf(void);
+/* It has BTF, and the newest helper that the programs cannot do without: since 5.17, or where a distributor has added it. */
+bool kernel_suits_core(void);
 
 /* Also where there is no BTF: tries it, which needs the right to. */
 bool kernel_has_raw_tracepoint(const char *name);

@@ -47,8 +47,8 @@ static const char HELP[] =
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
-	"  --backend NAME    core (needs BTF), bcc (needs headers of this kernel and libbcc; without --vfs, --context,\n"
-	"                    --peers, --spans) or auto (default): core where the kernel has BTF\n"
+	"  --backend NAME    core (needs Linux 5.17 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
+	"                    --vfs, --context, --peers, --spans) or auto (default): core where the kernel can\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
@@ -261,10 +261,10 @@ static int settle_backend(struct options *options)
 			 {"spans", options->spans}};
 
 	if (options->backend == BACKEND_AUTO)
-		options->backend = kernel_has_btf() ? BACKEND_CORE : BACKEND_BCC;
+		options->backend = kernel_suits_core() ? BACKEND_CORE : BACKEND_BCC;
 	for (size_t i = 0; i < sizeof(core_only) / sizeof(core_only[0]); i++)
 		if (options->backend == BACKEND_BCC && core_only[i].given) {
-			complain("leave it out, or use a kernel with BTF", "the bcc backend does not have it", "--%s",
+			complain("leave it out, or use a kernel since 5.17 with BTF", "the bcc backend does not have it", "--%s",
 				 core_only[i].name);
 			return EXIT_USAGE;
 		}

@@ -1,0 +1,53 @@
+"""More disks than most servers have."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.test_names import read_direct
+from tracer.tests.tracing import tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+DISKS = 300
+LOOP_CTL_REMOVE = 0x4C81  # uapi/linux/loop.h
+
+
+@contextmanager
+def loop_devices(image: Path, count: int) -> Iterator[list[Path]]:
+    """On one image; those that were not there before are taken away again."""
+    before = set(Path("/dev").glob("loop*"))
+    with image.open("wb") as file, ExitStack() as stack:
+        file.truncate(1 << 20)
+        control = os.open("/dev/loop-control", os.O_RDWR)
+        stack.callback(os.close, control)
+        devices = []
+        for _ in range(count):
+            command = ["losetup", "--show", "-f", str(image)]
+            device = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+            if device not in before:
+                stack.callback(fcntl.ioctl, control, LOOP_CTL_REMOVE, int(device.name.removeprefix("loop")))
+            stack.callback(subprocess.run, ["losetup", "-d", str(device)], check=True)
+            devices.append(device)
+        yield devices
+
+
+def test_none_of_many_disks_is_left_out(can_trace: None, tmp_path: Path) -> None:
+    with loop_devices(tmp_path / "disk.img", DISKS) as devices:
+        with tracing(tmp_path / "io.bin", "--no-vfs") as trace:
+            for device in devices:
+                read_direct(device)
+        traced = {device["device"]: device for device in trace.status()["devices"]}
+    missing = [
+        device.name
+        for device in devices
+        if not (seen := traced.get(device.name)) or not seen["completions"] + seen["excluded"]["completion_not_seen"]
+    ]
+    assert not missing
