@@ -1,4 +1,4 @@
-"""More disks than most servers have."""
+"""More disks than most servers have: 300, and more than there is room for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tracer.tests.test_names import read_direct
-from tracer.tests.tracing import tracing
+from tracer.tests.tracing import altered, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -51,3 +51,12 @@ def test_none_of_many_disks_is_left_out(can_trace: None, tmp_path: Path) -> None
         if not (seen := traced.get(device.name)) or not seen["completions"] + seen["excluded"]["completion_not_seen"]
     ]
     assert not missing
+
+
+def test_too_many_are_told(can_trace: None, tmp_path: Path) -> None:
+    binary = altered(tmp_path, {"bpf/iotrace.h": {"IOTRACE_DEVICE_BITS 9": "IOTRACE_DEVICE_BITS 2"}})
+    with loop_devices(tmp_path / "disk.img", 8):
+        command = [str(binary), "--output", str(tmp_path / "io.bin")]
+        refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 3
+    assert "more disks than the 4" in refused.stderr and "--device" in refused.stderr
