@@ -5,8 +5,6 @@
 
 #include "iotrace.h"
 
-#define BCC_COUNTED_DEVICES 512
-
 /* Functions whose address tells whose bio it is. */
 #define BCC_FUNCTIONS(function)                                                                                       \
 	function(iomap_dio_bio_end_io) function(blkdev_bio_end_io) function(blkdev_bio_end_io_async)                  \
@@ -58,7 +56,7 @@ struct bcc_dirtier {
 /* map(name, type, key, value, entries). An LRU map forgets: bios may be forgotten, requests are not. */
 #define BCC_MAPS(map)                                                                                                 \
 	map(settings, ARRAY, __u32, struct bcc_settings, 1)                                                           \
-	map(counters, PERCPU_HASH, __u32, struct iotrace_counters, BCC_COUNTED_DEVICES)                               \
+	map(counters, PERCPU_HASH, __u32, struct iotrace_counters, IOTRACE_DEVICE_SLOTS)                               \
 	map(no_counters, ARRAY, __u32, struct iotrace_counters, 1)                                                    \
 	map(requests, HASH, __u64, struct iotrace_flight, 16384)                                                      \
 	map(bios, LRU_HASH, __u64, struct iotrace_flight, 32768)                                                      \
