@@ -64,6 +64,16 @@ static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, 
 		count(&of_device->dropped);
 }
 
+static __always_inline bool was_counted_before(struct request *rq, const struct iotrace_flight *flight)
+{
+	struct request_id request = id_of(rq);
+
+	if (flight->event.queue_ns)
+		return false;
+	return was_counted_without_flight(request.address, request.generation) ||
+	       was_counted_without_flight(request.last_bio, 0); /* an empty flush */
+}
+
 static __always_inline void record_or_exclude(void *ctx, struct request *rq, struct iotrace_flight *flight,
 					      struct iotrace_counters *of_device, __u32 device, __u64 now, __u8 status,
 					      bool counted)
@@ -85,7 +95,7 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 		emit(ctx, of_device, rq, flight, device, now, status);
 		if (!counted)
 			__sync_fetch_and_add(&of_device->excluded[IOTRACE_EX_NOT_IN_DISKSTATS], -1);
-	} else if (counted) {
+	} else if (counted && !was_counted_before(rq, flight)) {
 		count(&of_device->excluded[why & 7]);
 	}
 }

@@ -44,7 +44,7 @@ static __always_inline void *way_at(void *bucket, __u64 offset_bytes, __u64 way_
 /*
  * A hash table of BPF costs 1.3 us per request, an array indexed by the hashed address 0.8 us.
  * Four ways per bucket are rarely all taken; when they are, one flight is lost, mostly of a bio on a stack whose end nobody
- * has seen. The request of another one is counted as untracked or has no block layer.
+ * has seen. The request of another one is counted as untracked or has no block layer (count_without_flight).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -106,6 +106,13 @@ static __always_inline __u64 goes_ns(const struct iotrace_flight *flight)
 	return is_over(flight) ? 0 : flight->touched_ns;
 }
 
+/* bio_claim has taken the first place for this bio, which so has come again: what is known here is over. */
+static __always_inline bool has_come_again(const struct iotrace_bucket *bucket, const struct iotrace_flight *flight)
+{
+	return flight != &bucket->way[0] && flight->key == bucket->way[0].key;
+}
+
+/* Before the first place, if that is the same bio's: what is left over must not be taken for what it is now. */
 static __always_inline __u64 way_to_free(const struct iotrace_bucket *bucket)
 {
 	__u64 first_ns = goes_ns(&bucket->way[0]), way_ns;
@@ -113,6 +120,8 @@ static __always_inline __u64 way_to_free(const struct iotrace_bucket *bucket)
 
 #pragma unroll
 	for (int i = 1; i < IOTRACE_WAYS; i++) {
+		if (has_come_again(bucket, &bucket->way[i]))
+			return OFFSET_BYTES(i);
 		way_ns = goes_ns(&bucket->way[i]);
 		if (way_ns < first_ns) {
 			first_ns = way_ns;
@@ -123,6 +132,46 @@ static __always_inline __u64 way_to_free(const struct iotrace_bucket *bucket)
 }
 
 static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
+
+/*
+ * Requests under way, and empty flushes, whose flights have given way. They are counted at that instant, and not when they
+ * complete: those whose ends nobody sees would be in no count.
+ */
+struct {
+	__u64 address; /* of the request, or of the flush's bio */
+	__u64 generation;
+} without_flight[1024];
+
+static __always_inline __u32 place_without_flight(__u64 address)
+{
+	return low_half(address) * 0x9e3779b1U >> 22;
+}
+
+/* `key`: what the flight had. */
+static __always_inline void count_without_flight(struct iotrace_flight *flight, __u64 key)
+{
+	struct iotrace_counters *of_device = counters_of(flight->event.device);
+	__u64 address = flight->request ?: key;
+	__u32 at = place_without_flight(address);
+
+	if (!switched_on || !of_device || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+		return;
+	without_flight[at].generation = flight->generation;
+	without_flight[at].address = address;
+	/* An empty flush is rather one whose end was not seen: those go last. */
+	count(&of_device->excluded[flight->request ? IOTRACE_EX_UNTRACKED : IOTRACE_EX_COMPLETION_NOT_SEEN]);
+}
+
+/* True only once. */
+static __always_inline bool was_counted_without_flight(__u64 address, __u64 generation)
+{
+	__u32 at = place_without_flight(address);
+
+	if (without_flight[at].address != address || without_flight[at].generation != generation)
+		return false;
+	without_flight[at].address = 0;
+	return true;
+}
 
 #define GIVEN_WAY 1 /* no address: whoever has put it there has the place */
 
@@ -135,6 +184,7 @@ __noinline __u64 way_given(__u32 index)
 	struct iotrace_bucket *bucket = bpf_map_lookup_elem(&flights, &index);
 	struct iotrace_flight *flight;
 	__u64 way, key;
+	bool again;
 
 	if (!bucket)
 		return NO_WAY;
@@ -142,11 +192,14 @@ __noinline __u64 way_given(__u32 index)
 	flight = flight_at(bucket, way);
 	if (!flight)
 		return NO_WAY;
+	again = has_come_again(bucket, flight);
 	key = flight->key;
 	if (key == GIVEN_WAY || __sync_val_compare_and_swap(&flight->key, key, GIVEN_WAY) != key)
 		return NO_WAY;
-	if (!flight->request || is_over(flight))
+	if (again || is_over(flight))
 		count_unseen(flight);
+	else
+		count_without_flight(flight, key);
 	flight->touched_ns = 0; /* what it holds is not about the next key */
 	return way;
 }
