@@ -154,11 +154,13 @@ static __always_inline void count_without_flight(struct iotrace_flight *flight, 
 	__u64 address = flight->request ?: key;
 	__u32 at = place_without_flight(address);
 
-	if (!switched_on || !of_device || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+	if (!of_device || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+		return;
+	/* One that ends after the trace belongs to none. The flush has rather ended before, for those go last. */
+	if (flight->request && !switched_on)
 		return;
 	without_flight[at].generation = flight->generation;
 	without_flight[at].address = address;
-	/* An empty flush is rather one whose end was not seen: those go last. */
 	count(&of_device->excluded[flight->request ? IOTRACE_EX_UNTRACKED : IOTRACE_EX_COMPLETION_NOT_SEEN]);
 }
 
