@@ -164,12 +164,12 @@ static __always_inline void count_without_flight(struct iotrace_flight *flight, 
 	count(&of_device->excluded[flight->request ? IOTRACE_EX_UNTRACKED : IOTRACE_EX_COMPLETION_NOT_SEEN]);
 }
 
-/* True only once. */
+/* True only once. `address`: a flush command has no bio, 0. */
 static __always_inline bool was_counted_without_flight(__u64 address, __u64 generation)
 {
 	__u32 at = place_without_flight(address);
 
-	if (without_flight[at].address != address || without_flight[at].generation != generation)
+	if (!address || without_flight[at].address != address || without_flight[at].generation != generation)
 		return false;
 	without_flight[at].address = 0;
 	return true;
