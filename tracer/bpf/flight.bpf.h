@@ -25,6 +25,12 @@ static __always_inline void flight_inherit(struct iotrace_flight *to, const stru
 	to->event.wait = from->event.wait;
 }
 
+/* Counted as under way. Neither freed, nor one that a program has just taken, where it still reads what was there before. */
+static __always_inline bool awaits_end(const struct iotrace_flight *flight)
+{
+	return flight->touched_ns && (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) == FLIGHT_COUNTED;
+}
+
 /*
  * The address is used again, so what was there before is over. If diskstats has counted it, and we have
  * not, then its completion has escaped us. It happens: see docs/tracer.md.
@@ -33,7 +39,7 @@ static __always_inline void count_unseen(struct iotrace_flight *old)
 {
 	struct iotrace_counters *of_device;
 
-	if (!old->touched_ns || (old->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+	if (!awaits_end(old))
 		return;
 	of_device = counters_of(old->event.device);
 	if (of_device)

@@ -96,11 +96,13 @@ static __always_inline bool is_over(const struct iotrace_flight *flight)
 #define LEFT_OVER_NS 2000000000ULL /* user space waits as long for requests under way */
 
 /*
- * Those go first whose end nobody has seen. An empty flush is in no request that could tell, so others go before it, and
- * when all of a bucket are such ones the oldest is over.
+ * Those go first whose end nobody has seen, and last one that another program is about to fill. An empty flush is in no
+ * request that could tell, so others go before it, and when all of a bucket are such ones the oldest is over.
  */
 static __always_inline __u64 goes_ns(const struct iotrace_flight *flight)
 {
+	if (!flight->touched_ns)
+		return ~0ULL;
 	if (!flight->request && flight->event.flags & FLIGHT_COUNTED)
 		return flight->touched_ns + LEFT_OVER_NS;
 	return is_over(flight) ? 0 : flight->touched_ns;
@@ -131,7 +133,9 @@ static __always_inline __u64 way_to_free(const struct iotrace_bucket *bucket)
 	return OFFSET_BYTES(first);
 }
 
-static __always_inline void count_unseen(struct iotrace_flight *old); /* flight.bpf.h */
+/* flight.bpf.h */
+static __always_inline bool awaits_end(const struct iotrace_flight *flight);
+static __always_inline void count_unseen(struct iotrace_flight *old);
 
 /*
  * Requests under way, and empty flushes, whose flights have given way. They are counted at that instant, and not when they
@@ -154,7 +158,7 @@ static __always_inline void count_without_flight(struct iotrace_flight *flight, 
 	__u64 address = flight->request ?: key;
 	__u32 at = place_without_flight(address);
 
-	if (!of_device || (flight->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE)) != FLIGHT_COUNTED)
+	if (!of_device || !awaits_end(flight))
 		return;
 	/* One that ends after the trace belongs to none. The flush has rather ended before, for those go last. */
 	if (flight->request && !switched_on)
