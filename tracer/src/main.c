@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@
 #define SHORT_PAUSE_NS 1000000LL /* while a log is more than a quarter full */
 #define LONG_PAUSE_NS 50000000LL /* while all are next to empty: waking up costs more than the few events then */
 #define ROOM_FOR_LONG_PAUSE 16384 /* events of a CPU; so many may come within a long pause: 330,000 a second */
-#define STATUS_EVERY_NS 1000000000LL
+#define SECOND_NS 1000000000LL
 #define SETTLE_TRIES 400
 #define SETTLED_READINGS 3
 #define LONGEST_PAUSE_NS 50000LL
@@ -184,6 +185,7 @@ static void switch_off(struct trace *trace)
 {
 	trace->stopped_mono_ns = clock_now(CLOCK_MONOTONIC);
 	probe_switch(trace->probe, PHASE_FOLLOWING, 0);
+	writer_wait(&trace->output.writer);
 	if (!trace->output.error)
 		step_beside(trace);
 	add_new_devices(trace);
@@ -227,14 +229,52 @@ static long long pause_ns(const struct probe *probe, double fullness)
 	return fullness > 0.02 || probe_room(probe) < ROOM_FOR_LONG_PAUSE ? PAUSE_NS : LONG_PAUSE_NS;
 }
 
+/* Once a second: the status of when it was put, and what stands beside it. Writing both may have to wait for a disk. */
+struct second {
+	struct job job;
+	struct trace *trace;
+	char *status;
+	size_t length;
+};
+
+static void do_second(struct job *job)
+{
+	struct second *second = (struct second *)job;
+	struct trace *trace = second->trace;
+
+	if (!trace->output.error && status_write(trace, second->status, second->length) && step_beside(trace))
+		trace->is_short_of_space =
+			output_is_short_of_space(&trace->output, trace->options.min_free_bytes);
+	free(second->status);
+	free(second);
+	trace->is_in_second = false;
+}
+
+static void put_second(struct trace *trace)
+{
+	struct second *second;
+
+	output_flush(&trace->output);
+	if (trace->is_in_second)
+		return;
+	second = malloc(sizeof(*second));
+	if (!second)
+		abort();
+	*second = (struct second){.job = {.run = do_second}, .trace = trace};
+	second->status = status_text(trace, &second->length);
+	trace->is_in_second = true;
+	writer_put(&trace->output.writer, &second->job);
+}
+
 /* Until a signal, the end of the duration, or an almost full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
 	double fullness = 0;
 	long long duration_ns = trace->options.duration_s * 1e9;
-	long long next_status = trace->started_mono_ns + STATUS_EVERY_NS;
+	long long next_second = trace->started_mono_ns + SECOND_NS;
 
-	while (!trace->output.error && turn_await(&trace->turn, signals, pause_ns(trace->probe, fullness))) {
+	while (!trace->output.error && !trace->is_short_of_space &&
+	       turn_await(&trace->turn, signals, pause_ns(trace->probe, fullness))) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
 		probe_consume(trace->probe, &fullness);
@@ -243,16 +283,23 @@ static void run(struct trace *trace, const sigset_t *signals)
 			return;
 		if (duration_ns && now - trace->started_mono_ns >= duration_ns)
 			return;
-		if (now < next_status)
+		if (now < next_second)
 			continue;
-		next_status = now + STATUS_EVERY_NS;
-		if (!output_flush(&trace->output) || !status_write(trace) || !step_beside(trace))
-			return;
-		if (output_is_short_of_space(&trace->output, trace->options.min_free_bytes)) {
-			trace->reason = "the file system is almost full (--min-free-bytes)";
-			return;
-		}
+		next_second = now + SECOND_NS;
+		put_second(trace);
 	}
+	if (trace->is_short_of_space)
+		trace->reason = "the file system is almost full (--min-free-bytes)";
+}
+
+static bool write_status_now(struct trace *trace)
+{
+	size_t length;
+	char *text = status_text(trace, &length);
+	bool ok = status_write(trace, text, length);
+
+	free(text);
+	return ok;
 }
 
 static int finish(struct trace *trace)
@@ -263,11 +310,11 @@ static int finish(struct trace *trace)
 	find_never_completed(trace);
 	while (probe_consume(trace->probe, &fullness) > 0 || fullness > 0)
 		;
-	output_flush(&trace->output);
+	output_settle(&trace->output);
 	output_release_reserve(&trace->output);
 	if (trace->output.error)
 		trace->reason = strerror(trace->output.error);
-	if (!status_write(trace) && !trace->reason)
+	if (!write_status_now(trace) && !trace->reason)
 		trace->reason = strerror(trace->output.error);
 	if (!trace->reason)
 		return EXIT_OK;
@@ -280,6 +327,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 {
 	const struct log_reader reader = {handle_event, handle_name, trace};
 	const char *why = NULL;
+	int code;
 
 	catalog_open(&trace->catalog, &trace->output);
 	trace->probe = probe_open(&trace->options, &trace->devices, &trace->support, &reader, &why);
@@ -287,11 +335,16 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 		complain("strata-iotrace --check tells more", why, "cannot trace here");
 		return EXIT_CANNOT_TRACE;
 	}
-	turn_begin(&trace->turn);
+	code = output_begin(&trace->output);
+	if (code != EXIT_OK)
+		return code;
+	turn_begin(&trace->turn, trace->output.writer.tid);
 	trace->anchor = clock_anchor();
 	switch_on(trace);
 	beside_begin(&trace->beside, trace->started_mono_ns);
-	if (output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns) && status_write(trace)) {
+	output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns);
+	output_settle(&trace->output);
+	if (!trace->output.error && write_status_now(trace)) {
 		tell_ready(trace->options.ready_fd);
 		run(trace, signals);
 	}

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,23 @@
 #include "json.h"
 #include "say.h"
 
-#define BUFFER_SLOTS 1024 /* 64 KiB stay in the cache until they are written */
+#define BLOCK_BYTES (64 << 10) /* stay in the cache until they are written */
+#define KEPT_BYTES (16 << 20)  /* of freed memory: a page used for the first time takes microseconds */
 #define RESERVE_BYTES (256 << 10)
 #define HEADER_ALIGNMENT 4096
 #define GIBIBYTE (1LL << 30)
 #define MAGIC "STRATAIO"
+
+/* A part of the file. */
+struct block {
+	struct job job; /* to write it */
+	struct output *output;
+	struct block *next;
+	off_t offset;
+	bool has_slots; /* else it is a header */
+	size_t used, written;
+	unsigned char bytes[];
+};
 
 static int reserve_space(const char *path)
 {
@@ -53,13 +66,24 @@ int output_open(struct output *output, const char *path, struct devices *devices
 		output->created = false;
 		return EXIT_OUTPUT;
 	}
-	output->buffer = malloc(BUFFER_SLOTS * SLOT_BYTES);
-	if (!output->buffer || ftruncate(output->fd, 0) != 0) {
+	if (ftruncate(output->fd, 0) != 0) {
 		complain("name a regular file", strerror(errno), "--output %s", path);
 		return EXIT_OUTPUT;
 	}
 	output->reserve_fd = reserve_space(path);
 	return EXIT_OK;
+}
+
+int output_begin(struct output *output)
+{
+	int error;
+
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+	error = writer_begin(&output->writer);
+	if (!error)
+		return EXIT_OK;
+	complain("allow this user or cgroup more threads", strerror(error), "starting the thread that writes");
+	return EXIT_OUTPUT;
 }
 
 static char *header_json(const struct output *output, const struct anchor *anchor, long long started_mono_ns,
@@ -88,44 +112,79 @@ static char *header_json(const struct output *output, const struct anchor *ancho
 	return text;
 }
 
-static bool write_at(struct output *output, const void *data, size_t bytes, off_t offset, size_t *done)
+/* By the writer, as all that follows a first failure is. */
+static bool write_whole(const struct output *output, struct block *block)
 {
-	for (*done = 0; *done < bytes;) {
-		ssize_t n = pwrite(output->fd, (const char *)data + *done, bytes - *done, offset + *done);
+	while (block->written < block->used) {
+		ssize_t n = pwrite(output->fd, block->bytes + block->written, block->used - block->written,
+				   block->offset + (off_t)block->written);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			output->error = n < 0 ? errno : ENOSPC;
+			errno = n < 0 ? errno : ENOSPC;
 			return false;
 		}
-		*done += n;
+		block->written += n;
 	}
 	return true;
 }
 
+static void write_block(struct job *job)
+{
+	struct block *block = (struct block *)job;
+	struct output *output = block->output;
+
+	if (!output->error && write_whole(output, block)) {
+		free(block);
+		return;
+	}
+	if (!output->error) {
+		output->error = errno;
+		block->written -= block->written % SLOT_BYTES;
+		if (ftruncate(output->fd, block->offset + (off_t)block->written) != 0)
+			complain("a reader ignores it", strerror(errno), "cutting off a partial record");
+	}
+	block->next = output->unwritten;
+	output->unwritten = block;
+}
+
+static struct block *block_new(struct output *output, size_t bytes)
+{
+	struct block *block = malloc(sizeof(*block) + bytes);
+
+	if (!block)
+		abort();
+	*block = (struct block){.job = {.run = write_block}, .output = output, .has_slots = true};
+	return block;
+}
+
+static void hand_over(struct output *output, struct block *block)
+{
+	block->offset = output->handed_over;
+	output->handed_over += block->used;
+	writer_put(&output->writer, &block->job);
+}
+
 bool output_write_header(struct output *output, const struct anchor *anchor, long long started_mono_ns)
 {
-	size_t length, done;
+	size_t length;
 	char *json = header_json(output, anchor, started_mono_ns, &length);
-	__u32 version_and_size[2] = {RECORD_VERSION, 0};
-	char *header;
-	bool ok;
+	size_t bytes = (16 + length + HEADER_ALIGNMENT - 1) / HEADER_ALIGNMENT * HEADER_ALIGNMENT;
+	__u32 version_and_size[2] = {RECORD_VERSION, bytes};
+	struct block *header = block_new(output, bytes);
 
-	output->header_bytes = (16 + length + HEADER_ALIGNMENT - 1) / HEADER_ALIGNMENT * HEADER_ALIGNMENT;
-	output->written = output->header_bytes;
-	version_and_size[1] = output->header_bytes;
-	header = malloc(output->header_bytes);
-	if (!header)
-		abort();
-	memset(header, ' ', output->header_bytes);
-	memcpy(header, MAGIC, 8);
-	memcpy(header + 8, version_and_size, 8);
-	memcpy(header + 16, json, length);
-	ok = write_at(output, header, output->header_bytes, 0, &done);
-	free(header);
+	memset(header->bytes, ' ', bytes);
+	memcpy(header->bytes, MAGIC, 8);
+	memcpy(header->bytes + 8, version_and_size, 8);
+	memcpy(header->bytes + 16, json, length);
 	free(json);
-	return ok;
+	header->used = bytes;
+	header->has_slots = false;
+	output->handed_over = 0;
+	output->records = 0;
+	hand_over(output, header);
+	return !output->error;
 }
 
 static bool is_text(const struct record *slot)
@@ -143,33 +202,40 @@ static void lose(struct output *output, const struct record *slot)
 
 bool output_flush(struct output *output)
 {
-	size_t bytes = output->used, done = 0;
+	struct block *block = output->filled;
 
-	output->used = 0;
-	if (output->error)
-		return false;
-	if (write_at(output, output->buffer, bytes, output->written, &done)) {
-		output->written += bytes;
-		return true;
+	output->filled = NULL;
+	if (block)
+		hand_over(output, block);
+	return !output->error;
+}
+
+void output_settle(struct output *output)
+{
+	output_flush(output);
+	writer_wait(&output->writer);
+	for (struct block *block = output->unwritten, *next; block; block = next) {
+		next = block->next;
+		for (; block->has_slots && block->written < block->used; block->written += SLOT_BYTES)
+			lose(output, (const void *)(block->bytes + block->written));
+		free(block);
 	}
-	done -= done % SLOT_BYTES;
-	output->written += done;
-	for (; done < bytes; done += SLOT_BYTES)
-		lose(output, (const void *)(output->buffer + done));
-	if (ftruncate(output->fd, output->written) != 0)
-		return false; /* a reader ignores a last partial record */
-	return false;
+	output->unwritten = NULL;
 }
 
 static void append_slot(struct output *output, const void *slot)
 {
+	struct block *block = output->filled;
+
 	if (output->error) {
 		lose(output, slot);
 		return;
 	}
-	memcpy(output->buffer + output->used, slot, SLOT_BYTES);
-	output->used += SLOT_BYTES;
-	if (output->used == BUFFER_SLOTS * SLOT_BYTES)
+	if (!block)
+		block = output->filled = block_new(output, BLOCK_BYTES);
+	memcpy(block->bytes + block->used, slot, SLOT_BYTES);
+	block->used += SLOT_BYTES;
+	if (block->used == BLOCK_BYTES)
 		output_flush(output);
 }
 
@@ -203,7 +269,7 @@ void output_append_text(struct output *output, const char *text, size_t length)
 
 off_t output_bytes(const struct output *output)
 {
-	return output->written + (off_t)output->used;
+	return output->handed_over + (off_t)(output->filled ? output->filled->used : 0);
 }
 
 bool output_is_short_of_space(const struct output *output, long long min_free_bytes)
@@ -227,8 +293,6 @@ bool output_rotate(struct output *output, const char *older)
 	char fresh[PATH_MAX];
 	int fd;
 
-	if (!output_flush(output))
-		return false;
 	snprintf(fresh, sizeof(fresh), "%s.new", output->path);
 	fd = open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
@@ -244,7 +308,6 @@ bool output_rotate(struct output *output, const char *older)
 		output->error = errno;
 	close(output->fd);
 	output->fd = fd;
-	output->records = 0;
 	return !output->error;
 }
 
@@ -277,12 +340,11 @@ void output_release_reserve(struct output *output)
 
 void output_close(struct output *output, bool keep)
 {
+	writer_end(&output->writer);
 	if (!keep && output->created && output->fd >= 0)
 		unlink(output->path);
 	output_release_reserve(output);
 	if (output->fd >= 0)
 		close(output->fd);
-	free(output->buffer);
-	output->buffer = NULL;
 	output->fd = -1;
 }

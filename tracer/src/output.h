@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of records: header, buffered writing, and what happens when the disk is full. Its format: record.h. */
+/* The file of records: header, writing by blocks, and what happens when the disk is full. Its format: record.h. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
@@ -10,27 +10,34 @@
 #include "clock.h"
 #include "device.h"
 #include "record.h"
+#include "writer.h"
+
+struct block;
 
 struct output {
 	const char *path;
-	int fd;
+	struct writer writer;
+	int fd; /* the writer's while anything is unfinished */
 	int reserve_fd; /* space set aside so that the last status can be written on a full disk */
 	bool created;
 	bool has_returns; /* records of calls may come; set before the header is written */
 	size_t header_bytes;
-	off_t written; /* bytes of the file that hold whole slots */
-	unsigned char *buffer;
-	size_t used;
-	unsigned long long records; /* of requests in the current file, those in the buffer included */
+	off_t handed_over;    /* bytes of the current file that the writer has written or is to write */
+	struct block *filled; /* the one that slots are added to; NULL: the next slot begins one */
+	struct block *unwritten; /* those that the writer has kept since the first failure */
+	unsigned long long records; /* of requests in the current file, those not written yet included */
 	unsigned long long returns, returns_lost; /* of calls, in all files; of these, not written */
-	int error; /* errno of the first failure; from then on records are only counted as lost */
+	_Atomic int error; /* errno of the first failure; from then on records are only counted as lost */
 	struct devices *devices;
 };
 
 /* Opens and locks the file; returns an exit code and says why not. */
 int output_open(struct output *output, const char *path, struct devices *devices);
 
-/* Writes what stands before the slots. */
+/* Begins the thread that writes; returns an exit code and says why not. */
+int output_begin(struct output *output);
+
+/* A new file begins with what stands before the slots. False: see output_flush(). */
 bool output_write_header(struct output *output, const struct anchor *anchor, long long started_mono_ns);
 
 /* `record->device` is an index into the devices. */
@@ -40,18 +47,21 @@ void output_append_return(struct output *output, const struct return_record *rec
 /* One definition: printable ASCII without a newline. */
 void output_append_text(struct output *output, const char *text, size_t length);
 
-/* False when the file cannot be written any more; what was written stays whole. */
+/* Hands over what there is. False when the file cannot be written any more; what was written stays whole. */
 bool output_flush(struct output *output);
 
-/* Bytes of the current file, those in the buffer included. */
+/* Until all is written, or known to be lost. */
+void output_settle(struct output *output);
+
+/* Bytes of the current file, those not written yet included. */
 off_t output_bytes(const struct output *output);
 
 /* True when the file system has less than `min_free_bytes` left for us (-1: the default, see options.h). */
 bool output_is_short_of_space(const struct output *output, long long min_free_bytes);
 
 /*
- * The current file gets the name `older`, and an empty one takes its place and its lock in one step, so that
- * there is never a moment without. False: nothing has changed, `error` says why.
+ * For the writer. The current file gets the name `older`, and an empty one takes its place and its lock in one step, so
+ * that there is never a moment without. False: nothing has changed, `error` says why.
  */
 bool output_rotate(struct output *output, const char *older);
 

@@ -8,14 +8,15 @@
 #include "options.h"
 #include "output.h"
 
+/* The writer's, who moves the files; the counts may be read by others. */
 struct rotation {
-	unsigned long files;	/* older files made */
-	unsigned long deleted;	/* those of them that are gone: the first ones */
-	unsigned long long deleted_records;
+	_Atomic unsigned long files;	/* older files made */
+	_Atomic unsigned long deleted;	/* those of them that are gone: the first ones */
+	_Atomic unsigned long long deleted_records;
 	unsigned long long *records; /* of each older file */
 };
 
-/* Begins a new file when the current one is full; false when that failed (`output->error`). */
+/* Begins a new file when the current one is full; false when nothing can be written any more (`output->error`). */
 bool rotation_step(struct rotation *rotation, const struct options *options, struct output *output,
 		   struct catalog *catalog, const struct anchor *anchor, long long started_mono_ns);
 

@@ -270,15 +270,12 @@ static void write_instant(FILE *file, const struct trace *trace, const char *nam
 		fprintf(file, "  \"%s_unix_ns\": null, \"%s_mono_ns\": null,\n", name, name);
 }
 
-bool status_write(struct trace *trace)
+char *status_text(const struct trace *trace, size_t *length)
 {
 	const char *state = trace->reason ? "failed" : trace->stopped_mono_ns ? "stopped" : "running";
 	struct utsname system;
-	char path[PATH_MAX];
 	char *text = NULL;
-	size_t length;
-	FILE *file = open_memstream(&text, &length);
-	bool ok;
+	FILE *file = open_memstream(&text, length);
 
 	if (!file)
 		abort();
@@ -302,10 +299,15 @@ bool status_write(struct trace *trace)
 	write_devices(file, trace);
 	fputs("}\n", file);
 	fclose(file);
+	return text;
+}
+
+bool status_write(struct trace *trace, const char *text, size_t length)
+{
+	char path[PATH_MAX];
+
 	snprintf(path, sizeof(path), "%s.json", trace->options.output);
-	ok = output_replace(&trace->output, path, text, length);
-	free(text);
-	return ok;
+	return output_replace(&trace->output, path, text, length);
 }
 
 static bool any_driver_layer(const struct devices *devices)

@@ -29,10 +29,14 @@ struct trace {
 	struct turn turn;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
 	const char *reason;			    /* NULL = nothing failed */
+	_Atomic bool is_in_second, is_short_of_space; /* told by the writer */
 };
 
+/* What to write; to be freed. */
+char *status_text(const struct trace *trace, size_t *length);
+
 /* False when it cannot be written. */
-bool status_write(struct trace *trace);
+bool status_write(struct trace *trace, const char *text, size_t length);
 
 /* The answer of --check. */
 void status_print_check(const struct options *options, const struct devices *devices, const char *why_not);

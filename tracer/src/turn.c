@@ -11,10 +11,11 @@
 #define VERY_LATE_NS 20000000LL
 #define MOST_LATE_IN_A_ROW 2 /* once may be the host, which has taken the virtual CPU away */
 
-void turn_begin(struct turn *turn)
+void turn_begin(struct turn *turn, pid_t writer)
 {
 	int nice = getpriority(PRIO_PROCESS, 0);
 
+	turn->writer = writer;
 	turn->may_go_first =
 		setpriority(PRIO_PROCESS, 0, HIGHEST_NICE) == 0 && setpriority(PRIO_PROCESS, 0, nice) == 0;
 }
@@ -33,7 +34,9 @@ bool turn_await(struct turn *turn, const sigset_t *signals, long long pause_ns)
 		return false;
 	late_ns = clock_now(CLOCK_MONOTONIC) - due_ns;
 	turn->late_in_a_row = late_ns < LATE_NS ? 0 : turn->late_in_a_row + 1;
-	if (late_ns >= VERY_LATE_NS || turn->late_in_a_row == MOST_LATE_IN_A_ROW)
-		setpriority(PRIO_PROCESS, 0, HIGHEST_NICE);
+	if (late_ns >= VERY_LATE_NS || turn->late_in_a_row == MOST_LATE_IN_A_ROW) {
+		setpriority(PRIO_PROCESS, 0, HIGHEST_NICE); /* of one thread, with Linux (setpriority(2)) */
+		setpriority(PRIO_PROCESS, turn->writer, HIGHEST_NICE);
+	}
 	return true;
 }
