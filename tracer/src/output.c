@@ -83,7 +83,7 @@ int output_begin(struct output *output)
 	if (!error)
 		return EXIT_OK;
 	complain("allow this user or cgroup more threads", strerror(error), "starting the thread that writes");
-	return EXIT_OUTPUT;
+	return EXIT_CANNOT_TRACE;
 }
 
 static char *header_json(const struct output *output, const struct anchor *anchor, long long started_mono_ns,

@@ -21,7 +21,6 @@ struct output {
 	int reserve_fd; /* space set aside so that the last status can be written on a full disk */
 	bool created;
 	bool has_returns; /* records of calls may come; set before the header is written */
-	size_t header_bytes;
 	off_t handed_over;    /* bytes of the current file that the writer has written or is to write */
 	struct block *filled; /* the one that slots are added to; NULL: the next slot begins one */
 	struct block *unwritten; /* those that the writer has kept since the first failure */

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 /*
- * Of at most 64 KiB each: with those in the logs 130,000 records may wait, 0.4 s at 300,000 a second. A disk that is
- * written to by others may take that long: replacing the status waited up to 502 ms for ext4, a write of 64 KiB 232 ms
- * where more was dirty than the kernel likes (balance_dirty_pages).
+ * Of at most 64 KiB each: 130,000 records, 0.4 s at 300,000 a second, may wait besides those in the logs. A disk that
+ * others write to may take that long: replacing the status waited up to 502 ms for ext4, a write of 64 KiB 232 ms where
+ * more was dirty than the kernel likes (balance_dirty_pages).
  */
 #define MOST_UNFINISHED 128
 
