@@ -140,7 +140,7 @@ def calls(run: RunData) -> str:
     """Per node and kind of call on regular files: how many needed no I/O, and how long both kinds took."""
     head = [Cell("node"), Cell("calls")] + [
         Cell(text, number=True)
-        for text in ("without I/O", "with I/O", "share without", "mean without (us)", "mean with (us)")
+        for text in ("without I/O", "with I/O", "share without", "mean without (µs)", "mean with (µs)")
     ]
     rows = [
         [Cell(node), Cell(kind), *_calls_of(found)]

@@ -15,16 +15,14 @@
 #include "say.h"
 #include "status.h"
 #include "targets.h"
+#include "trace.h"
+#include "window.h"
 
 #define PAUSE_NS 10000000LL
 #define SHORT_PAUSE_NS 1000000LL /* while a log is more than a quarter full */
 #define LONG_PAUSE_NS 50000000LL /* while all are next to empty: waking up costs more than the few events then */
 #define ROOM_FOR_LONG_PAUSE 16384 /* events of a CPU; so many may come within a long pause: 330,000 a second */
 #define SECOND_NS 1000000000LL
-#define SETTLE_TRIES 400
-#define SETTLED_READINGS 3
-#define LONGEST_PAUSE_NS 50000LL
-#define HANG_NS 2000000000LL
 
 static void handle_return(struct trace *trace, const struct iotrace_return *event)
 {
@@ -59,71 +57,6 @@ static void handle_name(void *context, const struct iotrace_name *name)
 	catalog_name(&trace->catalog, name);
 }
 
-static void spin_until(long long mono_ns)
-{
-	while (clock_now(CLOCK_MONOTONIC) < mono_ns)
-		;
-}
-
-/* A reading of what the kernel has counted for a disk, and of our own count at that instant (switched off: `idle`). */
-struct reading {
-	struct diskstats stats;
-	__u64 idle;
-};
-
-/* How much the kernel is ahead; it wraps, only differences of it count. */
-static __u64 lead(const struct reading *reading)
-{
-	const struct diskstats *stats = &reading->stats;
-
-	return stats->reads + stats->writes + stats->discards + stats->flushes - reading->idle;
-}
-
-/*
- * The kernel counts a request a few microseconds after the tracepoint at which we count it. So: our count, a
- * pause for requests between the two, the kernel's count, our count again. False: ours has moved.
- */
-static bool read_once(struct probe *probe, const struct device *device, long long pause_ns, struct reading *reading)
-{
-	struct iotrace_counters before, after;
-	bool ok;
-
-	probe_counters(probe, device->id, &before);
-	spin_until(clock_now(CLOCK_MONOTONIC) + pause_ns);
-	ok = diskstats_read(device, &reading->stats);
-	probe_counters(probe, device->id, &after);
-	reading->idle = after.idle;
-	return ok && before.idle == after.idle;
-}
-
-/*
- * Under load the pause gets shorter with each try. A virtual CPU may be taken away for milliseconds between the
- * tracepoint and the kernel's count, which then lags; so of several readings the last one that lags least.
- */
-static struct reading read_settled(struct probe *probe, const struct device *device, bool *settled)
-{
-	struct reading reading, best = {0};
-	int found = 0;
-
-	for (int i = 0; i < SETTLE_TRIES && found < SETTLED_READINGS; i++) {
-		long long pause_ns = LONGEST_PAUSE_NS * (SETTLE_TRIES - i) / SETTLE_TRIES;
-		bool whole = read_once(probe, device, pause_ns, &reading);
-
-		if (whole && (!found++ || (__s64)(lead(&reading) - lead(&best)) >= 0))
-			best = reading;
-	}
-	*settled = found > 0;
-	return found ? best : reading;
-}
-
-static __u64 idle_count(struct probe *probe, __u32 device)
-{
-	struct iotrace_counters counters;
-
-	probe_counters(probe, device, &counters);
-	return counters.idle;
-}
-
 /* False: a disk that was named does not have the mode that was asked for. */
 static bool choose_modes(const struct options *options, struct devices *devices, const struct driver_support *support)
 {
@@ -140,37 +73,6 @@ static bool choose_modes(const struct options *options, struct devices *devices,
 	return true;
 }
 
-static void switch_on(struct trace *trace)
-{
-	trace->devices_at_start = trace->devices.count;
-	for (size_t i = 0; i < trace->devices.count; i++) {
-		struct device *device = &trace->devices.list[i];
-		struct reading reading = read_settled(trace->probe, device, &device->before_settled);
-
-		device->before = reading.stats;
-		device->idle_at_reading = reading.idle;
-	}
-	trace->started_mono_ns = clock_now(CLOCK_MONOTONIC);
-	probe_switch(trace->probe, PHASE_ON, trace->started_mono_ns);
-	for (size_t i = 0; i < trace->devices.count; i++) {
-		struct device *device = &trace->devices.list[i];
-
-		/* Stands still while the trace is on. */
-		device->idle_while_on = idle_count(trace->probe, device->id);
-		device->before_switch_on = device->idle_while_on - device->idle_at_reading;
-	}
-}
-
-/* A disk that came while tracing: the kernel began to count it at zero, and so did we. */
-static void add_new_devices(struct trace *trace)
-{
-	if (trace->options.device_count)
-		return;
-	devices_add_all(&trace->devices);
-	for (size_t i = trace->devices_at_start; i < trace->devices.count; i++)
-		trace->devices.list[i].before_settled = trace->devices.list[i].before.known = true;
-}
-
 /* Lines about the time since the last ones. */
 static bool step_beside(struct trace *trace)
 {
@@ -178,38 +80,6 @@ static bool step_beside(struct trace *trace)
 		return true;
 	trace->output.error = errno;
 	return false;
-}
-
-/* The last lines are written when nothing moves any more: a span is then in the counts and among the samples. */
-static void switch_off(struct trace *trace)
-{
-	trace->stopped_mono_ns = clock_now(CLOCK_MONOTONIC);
-	probe_switch(trace->probe, PHASE_FOLLOWING, 0);
-	writer_wait(&trace->output.writer);
-	if (!trace->output.error)
-		step_beside(trace);
-	add_new_devices(trace);
-	for (size_t i = 0; i < trace->devices.count; i++) {
-		struct device *device = &trace->devices.list[i];
-		struct reading reading = read_settled(trace->probe, device, &device->after_settled);
-
-		device->after = reading.stats;
-		device->after_switch_off = reading.idle - device->idle_while_on;
-	}
-	probe_switch(trace->probe, PHASE_OFF, 0);
-}
-
-/*
- * Requests that were under way when the trace was switched off complete soon, and are then no longer in
- * the list. Those that stay have completed unseen, unless the disk hangs: then we cannot tell them apart.
- */
-static void find_never_completed(struct trace *trace)
-{
-	long long deadline = clock_now(CLOCK_MONOTONIC) + HANG_NS;
-
-	while (probe_never_completed(trace->probe, &trace->devices) && clock_now(CLOCK_MONOTONIC) < deadline &&
-	       devices_awaited(&trace->devices))
-		usleep(10000);
 }
 
 static void tell_ready(int fd)
@@ -306,8 +176,12 @@ static int finish(struct trace *trace)
 {
 	double fullness;
 
-	switch_off(trace);
-	find_never_completed(trace);
+	window_stop(trace);
+	writer_wait(&trace->output.writer);
+	/* The last lines, when nothing moves any more: a span is then in the counts and among the samples. */
+	if (!trace->output.error)
+		step_beside(trace);
+	window_close(trace);
 	while (probe_consume(trace->probe, &fullness) > 0 || fullness > 0)
 		;
 	output_settle(&trace->output);
@@ -340,7 +214,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 		return code;
 	turn_begin(&trace->turn, trace->output.writer.tid);
 	trace->anchor = clock_anchor();
-	switch_on(trace);
+	window_open(trace);
 	beside_begin(&trace->beside, trace->started_mono_ns);
 	output_write_header(&trace->output, &trace->anchor, trace->started_mono_ns);
 	output_settle(&trace->output);
