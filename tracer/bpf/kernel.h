@@ -109,6 +109,25 @@ struct bio {
 	struct bio_vec *bi_io_vec;
 };
 
+struct btrfs_inode {
+	struct inode vfs_inode;
+};
+
+struct btrfs_bio {
+	struct btrfs_inode *inode; /* since 6.3 */
+	void *end_io;
+	void *private;
+	struct bio bio;
+};
+
+struct btrfs_io_context {
+	struct bio *orig_bio;
+};
+
+struct btrfs_io_stripe {
+	struct btrfs_io_context *bioc;
+};
+
 struct blkdev_dio {
 	struct kiocb *iocb;
 	struct bio bio;

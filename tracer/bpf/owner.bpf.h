@@ -50,7 +50,7 @@ static __always_inline struct inode *inode_of(struct bio *bio, const struct end 
 	if (ENDS_IN(end, blkdev_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_async) ||
 	    ENDS_IN(end, blkdev_bio_end_io_simple))
 		return NULL;
-	return inode_of_page(of->pages, cell);
+	return of->file ?: inode_of_page(of->pages, cell);
 }
 
 static __always_inline bool is_journal_thread(const char *comm)

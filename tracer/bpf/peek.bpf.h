@@ -31,6 +31,7 @@ static __always_inline __u64 forget(__u64 value)
 #define FOR_EACH_BIO(look, gathering) bpf_loop(MAX_BIOS, look, gathering, 0)
 #define MAX_BATCH 256
 #define HAS_BATCHES 1
+#define HAS_BTRFS 1
 #define FOR_EACH_REQUEST(look, batch) bpf_loop(MAX_BATCH, look, batch, 0)
 #define task_now() bpf_get_current_task_btf()
 
@@ -121,6 +122,11 @@ extern const void raid1_end_write_request __ksym __weak;
 extern const void raid10_end_read_request __ksym __weak;
 extern const void raid10_end_write_request __ksym __weak;
 extern const void raid5_align_endio __ksym __weak;
+extern const void btrfs_simple_end_io __ksym __weak;
+extern const void btrfs_orig_write_end_io __ksym __weak;
+extern const void btrfs_clone_write_end_io __ksym __weak;
+extern const void btrfs_raid56_end_io __ksym __weak;
+extern const void btrfs_dio_end_io __ksym __weak;
 
 #define ENDS_IN(end, function) (&(function) && (end) == (__u64)&(function))
 /* The same where the function is a module's: what it ends with has a type in that module only. */

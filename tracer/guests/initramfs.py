@@ -26,6 +26,11 @@ MODULES = (
         "raid456",
         "dm_multipath",
         "dm_round_robin",
+        "dm_snapshot",
+        "dm_cache_smq",
+        "dm_writecache",
+        "dm_thin_pool",
+        "btrfs",
     ),
     # ext4 and XFS ask for this one by its algorithm, so it is nobody's dependency.
     "crc32c_generic",

@@ -206,6 +206,50 @@ def test_reads_from_raid5(can_trace: None, tmp_path: Path) -> None:
         assert sum((r.inode, r.path) == (inode, str(path)) for r in below) >= SHARE * len(below)
 
 
+#: Those that put blocks elsewhere or keep some of them on another disk.
+MOVING = {
+    "snapshot": ("dm_snapshot", "snapshot /dev/{0} /dev/{1} P 16"),
+    "cache": ("dm_cache_smq", "cache /dev/{0} /dev/{1} /dev/{2} 128 1 writeback smq 0"),
+    "writecache": ("dm_writecache", "writecache s /dev/{0} /dev/{1} 4096 0"),
+    "thin": ("dm_thin_pool", "thin-pool /dev/{0} /dev/{1} 128 0 1 skip_block_zeroing"),
+}
+
+
+@contextmanager
+def thin(pool: str) -> Iterator[str]:
+    name = Path(f"/sys/block/{Path(pool).name}/dm/name").read_text().strip()
+    administer("dmsetup", "message", name, "0", "create_thin 0")
+    with device_mapper("in-the-pool", sectors_of(pool) - (1 << 15), f"thin {pool} 0") as device:
+        yield device
+
+
+@pytest.mark.parametrize("kind", list(MOVING))
+def test_volumes_that_move_blocks(can_trace: None, kind: str, tmp_path: Path) -> None:
+    """Each byte that a program reads or writes passes one disk, in a clone; what is copied besides is of others."""
+    module, table = MOVING[kind]
+    if not shutil.which("dmsetup", path=TOOLS) or not has_module(module):
+        pytest.skip(f"no dmsetup, or no module {module} of the kernel")
+    with ExitStack() as stack:
+        disks = [stack.enter_context(loop_device(tmp_path / f"{i}.img")) for i in range(3)]
+        device = stack.enter_context(device_mapper(kind, sectors_of(f"/dev/{disks[0]}"), table.format(*disks)))
+        if kind == "thin":
+            device = stack.enter_context(thin(device))
+        volume = Volume(device, disks, lambda _disk, sector: sector)
+        path = stack.enter_context(mounted(volume, tmp_path / "mounted")) / "file"
+        lay_out(path, 16)
+        with tracing(tmp_path / "io.bin", *(word for disk in disks for word in ("--device", disk))) as trace:
+            pid = run_fio(path, "--size=16m", *WORKLOADS["psync"])
+            assert trace.stop() == 0
+        inode = path.stat().st_ino
+    for disk in disks:
+        assert_closed(trace, disk)
+    if BACKEND == "bcc":  # which knows no clones
+        return
+    own = [r for r in trace.records() if (r.inode, r.path) == (inode, str(path))]
+    assert sum(r.size_bytes for r in own) == 600 * 4096
+    assert {(r.pid, r.origin) for r in own} == {(pid, SYSCALL)}
+
+
 @pytest.fixture
 def paths(can_trace: None, tmp_path: Path) -> Iterator[Volume]:
     """Two paths of equal content below multipath, which has requests of its own, and clones them."""
