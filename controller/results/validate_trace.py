@@ -78,8 +78,18 @@ def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[
     for name in sorted(set(rows) - known):
         findings.append(Finding("error", f"{node}/{name}", f"{rows[name]} I/O rows, and trace.json lacks the device"))
     for device in trace["devices"]:
-        findings += _check_device(f"{node}/{device['device']}", device, rows.get(device["device"], 0))
+        where = f"{node}/{device['device']}"
+        findings += _check_device(where, device, rows.get(device["device"], 0))
+        findings += _throttled(where, device, "throttled" in trace.get("probes", []))
     return findings
+
+
+def _throttled(where: str, device: dict[str, Any], timed: bool) -> list[Finding]:
+    if not device.get("throttled"):
+        return []
+    wait = "which is time of their block layer" if timed else "which is in none of their layers: this kernel hides it"
+    text = f"{device['throttled']} of {device['emitted']} requests waited for a limit of their cgroup (io.max), {wait}"
+    return [Finding("warning", where, text)]
 
 
 def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding]:

@@ -168,6 +168,20 @@ def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
 
 
 @pytest.mark.parametrize(
+    ("probes", "where"), [(["throttled"], "time of their block layer"), ([], "none of their layers")]
+)
+def test_requests_that_their_cgroup_holds_back_are_a_warning(store: RunStore, probes: list[str], where: str) -> None:
+    def edit(trace: dict[str, Any]) -> None:
+        trace["probes"] = probes
+        trace["devices"][0]["throttled"] = 3
+
+    change(store.node_dir("node1") / "trace.json", edit)
+    finished = finish(store.path)
+    assert finished.trusted
+    only(finished.findings, "node1/loop1", "3 of", "io.max", where)
+
+
+@pytest.mark.parametrize(
     ("wanted", "named"), [((), ""), (("calls",), "calls on files"), (("calls", "context"), "calls on files, context")]
 )
 def test_what_a_tracer_without_btf_leaves_out_is_named_if_it_was_wanted(

@@ -167,6 +167,7 @@ static __always_inline u64 number_at(u64 address)
 /* Drivers take several requests at once since 5.16, where loops need not be written out. */
 #define HAS_BATCHES (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0))
 #define HAS_BTRFS 0 /* its structures stand in no header */
+#define was_held_back(task) false
 #define FOR_EACH_REQUEST(look, batch)                                                                                 \
 	do                                                                                                            \
 		for (int i_ = 0; i_ < 64 && !look(i_, batch); i_++)                                                   \

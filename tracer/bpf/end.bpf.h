@@ -71,8 +71,9 @@ static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
 	if (!ends_direct(end.function))
 		look_into_btrfs(&end, end.original ?: as_number(cell, bio));
 #endif
-	/* Each of the functions compared with would be followed to the end of the program. */
+	/* Each of the functions compared with, and what comes with it, would be followed to the end of the program. */
 	end.function = forget(end.function);
+	end.private = (void *)forget((__u64)end.private);
 	return end;
 }
 

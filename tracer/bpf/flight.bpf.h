@@ -156,7 +156,8 @@ static __always_inline __u16 request_flags(struct request *rq, struct iotrace_fl
 		flags |= IOTRACE_SYNC;
 	if (opf & REQ_FLAG(__REQ_META))
 		flags |= IOTRACE_META;
-	if (flight->event.queue_ns)
+	/* A thread that brings what was held back does so for anybody. */
+	if (flight->event.queue_ns && !(flight->event.flags & FLIGHT_UNTIMED && flight->event.origin == IOTRACE_OTHER))
 		flags |= IOTRACE_OWNED;
 	return flags;
 }

@@ -92,11 +92,14 @@ enum iotrace_flags { /* the first byte is part of the records */
 	IOTRACE_PREFLUSH = 8, /* the device had to flush before it */
 	IOTRACE_META = 16,    /* file system metadata */
 	IOTRACE_DIRTIER = 32, /* the task dirtied the page; a kernel thread wrote it */
+	IOTRACE_THROTTLED = 64, /* waited in the block layer for the limit of its cgroup (io.max) */
 
 	FLIGHT_SELECTED = 256, /* the task passes the filters */
 	FLIGHT_DONE = 512,     /* its completion has been dealt with */
 	FLIGHT_COUNTED = 1024, /* a request that diskstats will count, and the driver has it */
 	FLIGHT_FLUSHED = 2048, /* waited for a flush command: one command does not tell its time in the driver */
+	FLIGHT_HELD = 4096,    /* throttled, and still waits */
+	FLIGHT_UNTIMED = 8192, /* throttled, and since when and for whom was not seen */
 };
 
 /* Who caused an I/O. */

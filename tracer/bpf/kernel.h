@@ -103,6 +103,7 @@ struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	__u32 bi_opf;
+	unsigned short bi_flags;
 	struct bvec_iter bi_iter;
 	void *bi_end_io;
 	void *bi_private;
@@ -251,6 +252,14 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 
+struct kthread {
+	void *data;
+};
+
+struct worker { /* of a work queue; the data of its thread */
+	void *current_func;
+};
+
 struct css_set {
 	struct cgroup *dfl_cgrp;
 };
@@ -319,6 +328,7 @@ enum {
 
 /* include/linux/sched.h */
 #define PF_IO_WORKER 0x00000010
+#define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 
 #define S_IFMT 0170000

@@ -122,6 +122,7 @@ extern const void raid1_end_write_request __ksym __weak;
 extern const void raid10_end_read_request __ksym __weak;
 extern const void raid10_end_write_request __ksym __weak;
 extern const void raid5_align_endio __ksym __weak;
+extern const void blk_throtl_dispatch_work_fn __ksym __weak;
 extern const void btrfs_simple_end_io __ksym __weak;
 extern const void btrfs_orig_write_end_io __ksym __weak;
 extern const void btrfs_clone_write_end_io __ksym __weak;
@@ -193,6 +194,17 @@ static __always_inline __u64 request_above(__u64 *cell, const void *bio, __u64 e
 	info = as_number(cell, bio) - OFFSET_OF(struct dm_rq_clone_bio_info, clone);
 	target = number_at(info + OFFSET_OF(struct dm_rq_clone_bio_info, tio));
 	return number_at(target + OFFSET_OF(struct dm_rq_target_io, orig));
+}
+
+/* The bio that the task queues has waited for its cgroup's limit: a worker of the kernel brings it. */
+static __always_inline bool was_held_back(struct task_struct *current)
+{
+	void *worker;
+
+	if (!(FIELD(current, flags) & PF_WQ_WORKER) || !bpf_core_field_exists(current->worker_private))
+		return false;
+	worker = PEEK(kthread, FIELD(current, worker_private), data);
+	return ENDS_IN((__u64)PEEK(worker, worker, current_func), blk_throtl_dispatch_work_fn);
 }
 
 /* Who else does not use iomap has not been looked at. */

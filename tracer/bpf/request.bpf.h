@@ -8,6 +8,7 @@
  *   sys_exit ............. with --vfs: how long it took, and an event when it had requests (return.bpf.h)
  *   io_uring_submit_req .. remember when the kernel took a request from a ring (uring.bpf.h)
  *   writeback_dirty_folio  remember who dirtied a page of the file
+ *   throttled ............ a bio is held back by its cgroup's limit; it is queued later (throttle.bpf.h)
  *   block_bio_queue ...... a bio enters the block layer: who, when, which file     -> flight of the bio
  *   block_split .......... the split-off part inherits its parent's flight
  *   block_rq_insert ...... the request enters the I/O scheduler (only when asked for)
@@ -41,22 +42,20 @@ static __always_inline bool is_left_over(const struct iotrace_flight *of_bio)
 	return of_bio->request && of_bio->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE);
 }
 
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(block_bio_queue, struct bio *bio)
+static __always_inline struct iotrace_flight *bio_comes(void *ctx, struct bio *bio, __u64 now)
 {
 	struct iotrace_flight *flight;
-	__u32 device;
-	__u64 now;
+	__u32 device = device_of_bio(bio);
 
-	if (!follows)
-		return 0;
-	now = bpf_ktime_get_ns();
-	device = device_of_bio(bio);
 	if (!is_traced(device))
-		return 0;
+		return NULL;
 	flight = bio_claim((__u64)bio);
 	if (!flight)
-		return 0;
+		return NULL;
+	if (flight->event.flags & FLIGHT_HELD && was_held_back(task_now())) { /* and was seen to come */
+		flight->event.flags &= ~FLIGHT_HELD;
+		return NULL;
+	}
 	count_unseen(flight);
 	flight_clear(flight, now, 0);
 	flight->event.queue_ns = now;
@@ -65,6 +64,21 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	/* An empty flush is never issued itself: its bio is all that we see of it before it completes. */
 	if (flight->event.flags & IOTRACE_PREFLUSH && !FIELD(bio, bi_iter.bi_size))
 		flight->event.flags |= FLIGHT_COUNTED;
+	return flight;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(block_bio_queue, struct bio *bio)
+{
+	struct iotrace_flight *flight;
+	__u64 now;
+
+	if (!follows)
+		return 0;
+	now = bpf_ktime_get_ns();
+	flight = bio_comes(ctx, bio, now);
+	if (flight && was_held_back(task_now()))
+		flight->event.flags |= IOTRACE_THROTTLED | FLIGHT_UNTIMED;
 	return 0;
 }
 

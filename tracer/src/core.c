@@ -98,6 +98,7 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rq, fentry);
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rqs, fentry && support->fentry_batch);
 	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
+	bpf_program__set_autoload(skeleton->progs.throttled, support->throttling);
 	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rq, kprobes_wanted(devices));
 	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rqs, kprobes_wanted(devices));
 	bpf_program__set_autoload(skeleton->progs.kprobe_complete, kprobes_wanted(devices));
@@ -172,6 +173,7 @@ static void configure(struct core *core, const struct options *options)
 	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
 	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
 	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
+	skeleton->rodata->queued_bit = kernel_enumerator("BIO_TRACE_COMPLETION", 0);
 	calls_of_io((__u8 *)skeleton->rodata->call_of);
 	bpf_map__set_max_entries(skeleton->maps.heads, core->log_cpus);
 	bpf_map__set_max_entries(skeleton->maps.events, core->log_cpus << core->log_bits);

@@ -26,6 +26,7 @@ struct device {
 	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
 	__u64 never_completed; /* requests that were issued, and of whose completion we have not heard */
 	__u64 emitted; /* records made */
+	__u64 throttled; /* those of them that waited for their cgroup's limit */
 	__u64 lost;    /* those of them that could not be written */
 };
 

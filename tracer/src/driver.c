@@ -55,19 +55,21 @@ static bool can_attach_to_modules(void)
 
 static void probe_core(struct driver_support *support)
 {
-	*support = (struct driver_support){.irq = kernel_has_tracepoint("irq_handler_entry", NULL)};
-	support->modules = can_attach_to_modules();
+	bool functions = can_attach_to_functions(), throttles = kernel_has_function("__blk_throtl_bio", NULL);
+
+	*support = (struct driver_support){
+		.modules = can_attach_to_modules(),
+		.irq = kernel_has_tracepoint("irq_handler_entry", NULL),
+		.throttling = throttles && functions,
+		.hides_throttling = throttles && !functions,
+	};
 	if (!support->modules)
 		return;
-	*support = (struct driver_support){
-		.modules = true,
-		.nvme = kernel_has_tracepoint("nvme_setup_cmd", NVME_MODULES) &&
-			kernel_has_tracepoint("nvme_sq", NVME_MODULES),
-		.scsi = kernel_has_tracepoint("scsi_dispatch_cmd_start", SCSI_MODULES) &&
-			kernel_has_tracepoint("scsi_dispatch_cmd_done", SCSI_MODULES),
-		.irq = kernel_has_tracepoint("irq_handler_entry", NULL),
-		.fentry = kernel_has_function("virtio_queue_rq", VIRTIO_MODULES) && can_attach_to_functions(),
-	};
+	support->nvme = kernel_has_tracepoint("nvme_setup_cmd", NVME_MODULES) &&
+			kernel_has_tracepoint("nvme_sq", NVME_MODULES);
+	support->scsi = kernel_has_tracepoint("scsi_dispatch_cmd_start", SCSI_MODULES) &&
+			kernel_has_tracepoint("scsi_dispatch_cmd_done", SCSI_MODULES);
+	support->fentry = functions && kernel_has_function("virtio_queue_rq", VIRTIO_MODULES);
 	support->fentry_batch = support->fentry && kernel_has_function("virtio_queue_rqs", VIRTIO_MODULES);
 }
 

@@ -15,6 +15,7 @@ struct driver_support {
 	bool nvme, scsi, kprobe, irq;
 	bool fentry;	   /* functions of virtio_blk */
 	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */
+	bool throttling, hides_throttling; /* since when and for whom a cgroup's limit holds a bio back, if it ever does */
 };
 
 /* What the backend can attach to; only what --tracing asks for, if it does. */

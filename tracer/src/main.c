@@ -47,6 +47,7 @@ static void handle_event(void *context, const struct iotrace_event *event)
 	record.task = event->flags & IOTRACE_OWNED ? catalog_task(&trace->catalog, &event->task) : 0;
 	record.file = catalog_file(&trace->catalog, event->file);
 	trace->devices.list[record.device].emitted++;
+	trace->devices.list[record.device].throttled += !!(event->flags & IOTRACE_THROTTLED);
 	output_append(&trace->output, &record);
 }
 

@@ -47,6 +47,8 @@ static void fill_durations(struct record *record, const struct iotrace_event *ev
 		marks.submit_ns = issue;
 		set(record, DEVICE, event->done_ns - issue);
 	}
+	if (event->flags & FLIGHT_UNTIMED)
+		queue = 0;
 	record->start_ns = queue ? queue : marks.submit_ns;
 	if (!queue)
 		return;

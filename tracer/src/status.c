@@ -114,6 +114,10 @@ static void write_device(FILE *file, const struct trace *trace, const struct dev
 	write_layers(file, "layers_missing", trace->options.no_vfs ? "left out (--no-vfs)" : NULL,
 		     no_driver ? driver : NULL);
 	write_layers(file, "layers_partial", NULL, no_driver ? NULL : driver);
+	if (trace->options.backend == BACKEND_BCC)
+		fputs("     \"throttled\": null,\n", file);
+	else
+		fprintf(file, "     \"throttled\": %llu,\n", (unsigned long long)device->throttled);
 	fprintf(file, "     \"completions\": %llu, \"emitted\": %llu, \"dropped\": %llu,\n",
 		(unsigned long long)counters->completions, (unsigned long long)(device->emitted - device->lost),
 		(unsigned long long)(counters->dropped + device->lost));
@@ -245,13 +249,15 @@ static void write_spans(FILE *file, const struct trace *trace)
 
 static void write_limits(FILE *file, const struct trace *trace)
 {
-	const char *limits[4];
+	const char *limits[5];
 	size_t count = 0;
 
 	if (!kernel_shows_addresses())
 		limits[count++] = "the files of O_DIRECT requests are not known: /proc/kallsyms hides addresses (CAP_SYSLOG)";
 	if (!trace->support.modules)
 		limits[count++] = "no driver layer where the driver is a module: its types are hidden (CAP_SYS_ADMIN)";
+	if (trace->support.hides_throttling)
+		limits[count++] = "neither task nor block layer of what a cgroup's limit holds back (io.max): no function may be attached to";
 	if (!trace->turn.may_go_first)
 		limits[count++] = "with more threads than CPUs records may be dropped: no priority for reading them (CAP_SYS_NICE)";
 	if (!namespaces_share_pids())

@@ -1,0 +1,99 @@
+"""Requests that a limit of their cgroup holds back: whose they are, and that the wait is time of the block layer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracer.tests.test_attribution import IO_URING, OTHER, SYSCALL, WRITEBACK, lay_out
+from tracer.tests.test_control import total_ns
+from tracer.tests.test_trace import assert_closed
+from tracer.tests.tracing import BACKEND, EMPTY, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+THROTTLED = 64
+PER_SECOND = 20
+BLOCKS = 60
+DIRECT = ["--direct=1", "--rw=randrw", "--bs=4k"]
+JOBS = {
+    "psync": ["--ioengine=psync", *DIRECT],
+    "libaio": ["--ioengine=libaio", "--iodepth=8", *DIRECT],
+    "io_uring": ["--ioengine=io_uring", "--iodepth=8", *DIRECT],
+    "split": ["--ioengine=libaio", "--direct=1", "--rw=write", "--bs=4m", "--iodepth=2", "--io_size=64m"],
+    "fsync": ["--ioengine=psync", "--rw=randwrite", "--bs=4k", "--fsync=1"],
+}
+
+
+def place() -> tuple[Path, bool]:
+    """Where cgroups that can limit block I/O are made, and whether they are of version 2."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, options, *_ = line.split()
+        if kind == "cgroup" and "blkio" in options.split(","):
+            return Path(where), False
+        if kind == "cgroup2" and "io" in Path(where, "cgroup.controllers").read_text().split():
+            Path(where, "cgroup.subtree_control").write_text("+io")
+            return Path(where), True
+    pytest.skip("no cgroup that can limit block I/O")
+
+
+@pytest.fixture
+def limited(disk: str) -> Iterator[Path]:
+    """What a process writes itself to, to be limited on this disk."""
+    parent, is_new = place()
+    number = Path(f"/sys/block/{disk}/dev").read_text().strip()
+    group = parent / f"strata-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        if is_new:
+            (group / "io.max").write_text(f"{number} riops={PER_SECOND} wiops={PER_SECOND}")
+        else:
+            for way in ("read", "write"):
+                (group / f"blkio.throttle.{way}_iops_device").write_text(f"{number} {PER_SECOND}")
+        yield group / "cgroup.procs"
+    finally:
+        group.rmdir()
+
+
+def run_in(group: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """The process of fio, and what it says about its job."""
+    command = ["fio", "--name=job", "--output-format=json", "--randseed=7", "--thread", *arguments]
+    process = subprocess.Popen(["sh", "-c", 'echo $$ >"$0" && exec "$@"', group, *command], stdout=subprocess.PIPE)
+    said = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 0
+    job: dict[str, Any] = json.loads(said[said.index("{") :])["jobs"][0]
+    return process.pid, job
+
+
+@pytest.mark.parametrize("workload", list(JOBS))
+def test_whose_they_are_and_how_long_they_wait(
+    mounted: Path, disk: str, limited: Path, workload: str, tmp_path: Path
+) -> None:
+    path = mounted / "file"
+    lay_out(path, 8)
+    with tracing(tmp_path / "io.bin", "--device", disk, *(["--vfs"] if BACKEND == "core" else [])) as trace:
+        pid, job = run_in(limited, f"--filename={path}", "--size=8m", f"--number_ios={BLOCKS}", *JOBS[workload])
+        assert trace.stop() == 0
+    assert_closed(trace, disk)
+    own = [r for r in trace.records() if r.path == str(path)]
+    held = [r for r in own if r.flags & THROTTLED]
+    if BACKEND == "bcc":
+        assert trace.device(disk)["throttled"] is None
+        return
+    assert trace.device(disk)["throttled"] == sum(bool(r.flags & THROTTLED) for r in trace.records()) >= len(held) > 0
+    if "throttled" not in trace.status()["probes"]:
+        whose = (pid, WRITEBACK) if workload == "fsync" else (0, OTHER)  # the file tells who made its pages dirty
+        assert {(r.pid, r.origin, r.vfs_ns, r.block_ns) for r in held} == {(*whose, EMPTY, EMPTY)}
+        return
+    origin = IO_URING if workload == "io_uring" else SYSCALL
+    assert {(r.pid, r.origin) for r in own} == {(pid, origin)}
+    assert sum(r.block_ns for r in held) >= 0.9 * sum(map(total_ns, held))
+    if workload == "psync":
+        waited_ns = sum(job[way]["clat_ns"]["mean"] * job[way]["total_ios"] for way in ("read", "write"))
+        assert sum(map(total_ns, own)) == pytest.approx(waited_ns, rel=0.03)
