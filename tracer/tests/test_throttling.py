@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +39,32 @@ def place() -> tuple[Path, bool]:
         if kind == "cgroup" and "blkio" in options.split(","):
             return Path(where), False
         if kind == "cgroup2" and "io" in Path(where, "cgroup.controllers").read_text().split():
-            Path(where, "cgroup.subtree_control").write_text("+io")
             return Path(where), True
     pytest.skip("no cgroup that can limit block I/O")
+
+
+@contextmanager
+def io_controller(parent: Path) -> Iterator[None]:
+    """For the cgroups in this one; a machine that had it off has it off again."""
+    control = parent / "cgroup.subtree_control"
+    was_on = "io" in control.read_text().split()
+    control.write_text("+io")
+    try:
+        yield
+    finally:
+        if not was_on:
+            control.write_text("-io")
 
 
 @pytest.fixture
 def limited(disk: str) -> Iterator[Path]:
     """What a process writes itself to, to be limited on this disk."""
     parent, is_new = place()
+    with io_controller(parent) if is_new else nullcontext():
+        yield from limited_group(parent, is_new, disk)
+
+
+def limited_group(parent: Path, is_new: bool, disk: str) -> Iterator[Path]:
     number = Path(f"/sys/block/{disk}/dev").read_text().strip()
     group = parent / f"strata-test-{os.getpid()}"
     group.mkdir()
