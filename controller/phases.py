@@ -132,7 +132,7 @@ class Measurement:
             raise DeployError(
                 f"tracing is required and not possible: {reason}",
                 node=node,
-                hint="run as root on a kernel since 5.17 with BTF, or set tracing=preferred",
+                hint="run as root on a kernel since 5.15 with BTF, or set tracing=preferred",
             )
         self.tracing[node] = {"state": "unavailable", "reason": reason}
         self.progress.line(f"{node}: I/O is not traced: {reason}")

@@ -42,11 +42,11 @@ def check_traces(run: Run) -> list[Finding]:
 
 
 def _left_out(node: str, trace: dict[str, Any], planned: dict[str, Any]) -> list[Finding]:
-    """What the plan wants and the tracer cannot count on a kernel before 5.17 or without BTF."""
+    """What the plan wants and the tracer cannot count on a kernel before 5.15 or without BTF."""
     wanted = [text for name, text in (("calls", "calls on files"), ("context", "context")) if planned.get(name)]
     if trace.get("backend") != "bcc" or not wanted:
         return []
-    lacks = f"the bcc backend (before Linux 5.17 or without BTF) does not count {', '.join(wanted)}"
+    lacks = f"the bcc backend (before Linux 5.15 or without BTF) does not count {', '.join(wanted)}"
     return [Finding("warning", node, lacks)]
 
 

@@ -162,17 +162,14 @@ static __always_inline u64 number_at(u64 address)
 #define FUNCTION_ARGUMENT_2(regs) PT_REGS_PARM2(regs)
 
 /* Bios merged behind these are not looked at. */
-#define FOR_EACH_BIO(look, gathering) UNTIL_OR_32_TIMES(look(0, gathering))
+#define LOOKED_AT_ONCE static __always_inline
+#define UNTIL_LAST_BIO(done) UNTIL_OR_32_TIMES(done)
 
 /* Drivers take several requests at once since 5.16, where loops need not be written out. */
 #define HAS_BATCHES (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0))
 #define HAS_BTRFS 0 /* its structures stand in no header */
 #define was_held_back(task) false
-#define FOR_EACH_REQUEST(look, batch)                                                                                 \
-	do                                                                                                            \
-		for (int i_ = 0; i_ < 64 && !look(i_, batch); i_++)                                                   \
-			;                                                                                             \
-	while (0)
+#define UNTIL_LAST_REQUEST(done) for (int i_ = 0; i_ < 64 && !(done); i_++)
 
 #define SETTING(field)                                                                                                \
 	({                                                                                                            \

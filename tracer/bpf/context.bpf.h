@@ -59,14 +59,14 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempted, struct task_struct *from, struct task_struct *to, unsigned int from_state)
+int BPF_PROG(sched_switch, bool preempted, struct task_struct *from, struct task_struct *to)
 {
 	struct iotrace_context *context;
 	struct runnable *runnable;
 
 	if (!switched_on)
 		return 0;
-	if (!from_state || preempted) { /* it would run on if it could */
+	if (stays_runnable(ctx, from)) {
 		becomes_runnable(from);
 	} else {
 		runnable = bpf_task_storage_get(&runnables, from, NULL, 0);

@@ -58,7 +58,7 @@ static __always_inline struct end end_of(struct bio *bio, __u64 *cell)
 	__u64 original = original_of(cell, bio, end.function, (__u64)end.private);
 
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < MAX_CLONES && original; i++) {
+	for (__u64 i = 0; i < MAX_CLONES && original; i++) { /* 64 bits: see UNTIL */
 		/* A part's pages are its own; what it is chained to may have none yet (XFS on 6.1 writes back so). */
 		if (!IS_PART(end.function))
 			end.pages = PEEK(bio, original, bi_io_vec);

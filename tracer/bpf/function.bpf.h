@@ -19,15 +19,14 @@ struct batch {
 	__u64 tracing;
 };
 
-static __always_inline long mark_next(__u64 index, struct batch *batch)
+/* False: there is none left. */
+LOOKED_AT_ONCE bool mark_next(struct batch *batch)
 {
-	struct request *rq = (struct request *)batch->request;
-
-	if (!rq)
-		return 1;
-	mark_submit((__u64)rq, batch->tracing);
-	batch->request = (__u64)PEEK(request, rq, rq_next);
-	return 0;
+	if (!batch || !batch->request)
+		return false;
+	mark_submit(batch->request, batch->tracing);
+	batch->request = (__u64)PEEK(request, batch->request, rq_next);
+	return true;
 }
 #endif
 
@@ -37,7 +36,8 @@ static __always_inline void mark_queue_rqs(__u64 list, __u8 tracing)
 #if HAS_BATCHES
 	struct batch batch = {.request = number_at(list), .tracing = tracing};
 
-	FOR_EACH_REQUEST(mark_next, &batch);
+	UNTIL_LAST_REQUEST(!mark_next(&batch))
+		;
 #endif
 }
 

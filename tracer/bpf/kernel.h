@@ -267,12 +267,15 @@ struct css_set {
 struct task_struct {
 	void *stack;
 	unsigned int flags;
+	unsigned int __state;
 	int pid;
 	int tgid;
 	char comm[16];
 	struct css_set *cgroups;
 	struct files_struct *files;
 	void *worker_private;
+	void *pf_io_worker;
+	int *set_child_tid;
 	struct io_uring_task *io_uring;
 };
 

@@ -23,16 +23,18 @@ static __always_inline __u64 forget(__u64 value)
 	return value + always_zero;
 }
 
-#define UNTIL_OR_32_TIMES(done) for (int i_ = 0; i_ < 32 && !(done); i_++)
 #define READ_STRING bpf_probe_read_kernel_str
 #define REQ_FLAG(bit) (1U << bpf_core_enum_value(enum req_flag_bits, bit))
 
-#define MAX_BIOS 1024
-#define FOR_EACH_BIO(look, gathering) bpf_loop(MAX_BIOS, look, gathering, 0)
-#define MAX_BATCH 256
+/* A global function, which the verifier looks at once, and not again for each time that it is called. */
+#define LOOKED_AT_ONCE __noinline
+/* 64 bits: of a shorter counter, put on the stack, the verifier of 5.15 forgets the bounds. */
+#define UNTIL(done, times) for (__u64 i_ = 0; i_ < (times) && !(done); i_++)
+#define UNTIL_OR_32_TIMES(done) UNTIL(done, 32)
+#define UNTIL_LAST_BIO(done) UNTIL(done, 1024)
+#define UNTIL_LAST_REQUEST(done) UNTIL(done, 256)
 #define HAS_BATCHES 1
 #define HAS_BTRFS 1
-#define FOR_EACH_REQUEST(look, batch) bpf_loop(MAX_BATCH, look, batch, 0)
 #define task_now() bpf_get_current_task_btf()
 
 /* Of a pointer that the verifier trusts. */
@@ -199,12 +201,29 @@ static __always_inline __u64 request_above(__u64 *cell, const void *bio, __u64 e
 /* The bio that the task queues has waited for its cgroup's limit: a worker of the kernel brings it. */
 static __always_inline bool was_held_back(struct task_struct *current)
 {
-	void *worker;
+	void *thread, *worker;
 
-	if (!(FIELD(current, flags) & PF_WQ_WORKER) || !bpf_core_field_exists(current->worker_private))
+	if (!(FIELD(current, flags) & PF_WQ_WORKER))
 		return false;
-	worker = PEEK(kthread, FIELD(current, worker_private), data);
+	/* Before 5.17 (e32cf5dfbe22) a thread of the kernel kept it in a field that it has no other use for. */
+	thread = bpf_core_field_exists(current->worker_private) ? FIELD(current, worker_private) :
+								  FIELD(current, set_child_tid);
+	worker = PEEK(kthread, thread, data);
 	return ENDS_IN((__u64)PEEK(worker, worker, current_func), blk_throtl_dispatch_work_fn);
+}
+
+/* Set before loading: sched_switch has a fourth argument, `prev_state`. */
+const volatile bool switch_tells_state;
+
+/*
+ * Whether the thread that sched_switch takes from its CPU goes on when it can. Before 5.18 (9c2136be0878) the state is read
+ * where a wake-up on another CPU may have changed it just now.
+ */
+static __always_inline bool stays_runnable(__u64 *sched_switch, struct task_struct *from)
+{
+	bool preempted = sched_switch[0];
+
+	return preempted || !(switch_tells_state ? (__u32)sched_switch[3] : from->__state);
 }
 
 /* Who else does not use iomap has not been looked at. */
@@ -238,9 +257,12 @@ static __always_inline __u64 flush_queue_of(struct request *rq)
 	return (__u64)rq->mq_hctx;
 }
 
+/* Set before loading. Before 5.16 the tracepoint gives an errno, which not every kernel makes of the same blk_status_t. */
+const volatile bool completes_with_errno;
+
 static __always_inline __u8 status_of(int error)
 {
-	return error; /* a blk_status_t since 5.16 */
+	return completes_with_errno && error ? 10 /* BLK_STS_IOERR */ : error;
 }
 
 /* The command stands behind its request, see blk_mq_rq_to_pdu(). */

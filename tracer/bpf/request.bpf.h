@@ -153,15 +153,17 @@ struct gathering {
 	__u32 own_bytes; /* of the owner's call */
 };
 
-static long gather_bio(__u64 index, struct gathering *gathering)
+/* False: there is none left. */
+LOOKED_AT_ONCE bool gather_bio(struct gathering *gathering)
 {
-	struct bio *bio = (struct bio *)gathering->bio;
-	struct iotrace_flight *owner = &gathering->owner;
-	struct iotrace_flight *flight;
+	struct iotrace_flight *flight, *owner;
+	struct bio *bio;
 	bool better;
 
-	if (!bio)
-		return 1;
+	if (!gathering || !gathering->bio)
+		return false;
+	bio = (struct bio *)gathering->bio;
+	owner = &gathering->owner;
 	gathering->bios++;
 	flight = bio_find((__u64)bio);
 	if (flight && !is_left_over(flight)) {
@@ -183,7 +185,15 @@ static long gather_bio(__u64 index, struct gathering *gathering)
 		bio_free(flight);
 	}
 	gathering->bio = (__u64)PEEK(bio, bio, bi_next);
-	return 0;
+	return true;
+}
+
+/* The kernel wants such a function to return something. */
+LOOKED_AT_ONCE bool gather_bios(struct gathering *gathering)
+{
+	UNTIL_LAST_BIO(!gather_bio(gathering))
+		;
+	return true;
 }
 
 /* Moves what is known about the request's bios to the flight of the request. */
@@ -206,14 +216,7 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 		bio_free(only);
 		return;
 	}
-	/*
-	 * Both are 0, but the verifier must not know: that of 6.1 looks at the first call of gather_bio() only, and takes
-	 * out what is not needed there, so that the last bio would be the owner. Mended by "bpf: verify callbacks as if
-	 * they are called unknown number of times".
-	 */
-	gathering.owner.event.queue_ns = flight->event.queue_ns;
-	gathering.owner.event.flags = flight->event.flags;
-	FOR_EACH_BIO(gather_bio, &gathering);
+	gather_bios(&gathering);
 	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
 	if (measures_vfs)

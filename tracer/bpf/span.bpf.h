@@ -35,6 +35,7 @@ struct span {
 	__u8 place; /* enum span_place */
 	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _LOCK or none */
 	bool switch_not_seen;
+	__u8 unused[5]; /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
 };
 
 struct {
@@ -118,7 +119,7 @@ static __always_inline struct span *open_span(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(span_switch, bool preempted, struct task_struct *from, struct task_struct *to, unsigned int from_state)
+int BPF_PROG(span_switch, bool preempted, struct task_struct *from, struct task_struct *to)
 {
 	struct span *span;
 	__u64 now;
@@ -129,7 +130,7 @@ int BPF_PROG(span_switch, bool preempted, struct task_struct *from, struct task_
 	span = open_span(from);
 	if (span) {
 		span_account_current(span, from, now);
-		span->place = !from_state || preempted ? RUNNABLE : ASLEEP;
+		span->place = stays_runnable(ctx, from) ? RUNNABLE : ASLEEP;
 	}
 	span = open_span(to);
 	if (span) {
@@ -326,6 +327,7 @@ int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 			sends(current, socket);
 		kind = is_on_storage(mode) ? IOTRACE_SPAN_FILE : IOTRACE_SPAN_NONE;
 	}
+	barrier_var(span); /* else what was asked above is kept on the stack, where the verifier of 5.15 forgets of what */
 	if (!span)
 		return 0;
 	span_account_current(span, current, bpf_ktime_get_ns());

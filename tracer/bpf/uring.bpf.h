@@ -3,7 +3,7 @@
  * Requests of io_uring, each a call of its own: it enters when the kernel takes it from the ring, and (--vfs) returns
  * when its completion entry is posted.
  *
- *   io_uring_submit_req .. the request is known from now on; io_uring_submit_sqe before 6.3
+ *   io_uring_submit_req .. the request is known from now on; io_uring_submit_sqe before 6.3; before 6.0 no more than that
  *   block_bio_queue ...... for which request the bio is, where that is certain
  *   io_uring_link ........ it will be issued when another one is complete
  *   io_uring_complete .... it is counted, and an event is made when it had requests of the disk
@@ -19,6 +19,8 @@
 
 /* Set before loading: these programs are there. */
 const volatile bool traces_uring;
+const volatile bool uring_returns;	/* with --vfs; those that tell of its end, too */
+const volatile bool uring_names_second; /* the request is the second argument of io_uring_submit_sqe: before 6.0 */
 const volatile __u32 async_data_bit; /* of io_kiocb.flags */
 
 struct uring_request {
@@ -142,7 +144,7 @@ static __always_inline int uring_begin(__u64 address)
 	request->call.wait = 0;
 	request->call.kind = kind_of_opcode(PEEK(io_kiocb, address, opcode));
 	request->pid = current->tgid;
-	request->selected = measures_vfs && current_selected(current);
+	request->selected = uring_returns && current_selected(current);
 	request->linked = false;
 	return 0;
 }
@@ -154,9 +156,12 @@ int io_uring_submit_req(void *ctx)
 }
 
 SEC("tp_btf/io_uring_submit_sqe")
-int io_uring_submit_sqe(void *ctx)
+int io_uring_submit_sqe(__u64 *ctx)
 {
-	return uring_begin(address_of(ctx));
+	__u64 first = ctx[0], second = ctx[1];
+
+	barrier_var(second); /* else one load from either, which the verifier refuses */
+	return uring_begin(uring_names_second ? second : first);
 }
 
 /* ---- its bios ---- */
@@ -167,11 +172,18 @@ int io_uring_submit_sqe(void *ctx)
  */
 static __always_inline __u64 request_of_worker(struct task_struct *current, __u64 *cell)
 {
+	void *worker = NULL;
 	__u64 work;
 
-	if (!(current->flags & PF_IO_WORKER) || !bpf_core_field_exists(current->worker_private) || !current->worker_private)
+	if (!(current->flags & PF_IO_WORKER))
 		return 0;
-	work = as_number(cell, PEEK(io_worker, current->worker_private, cur_work));
+	if (bpf_core_field_exists(current->worker_private))
+		worker = current->worker_private;
+	else if (bpf_core_field_exists(current->pf_io_worker)) /* before 5.17 */
+		worker = current->pf_io_worker;
+	if (!worker)
+		return 0;
+	work = as_number(cell, PEEK(io_worker, worker, cur_work));
 	return work ? work - OFFSET_OF(struct io_kiocb, work) : 0;
 }
 
@@ -237,13 +249,13 @@ static __always_inline bool uring_own(struct iotrace_flight *flight, struct task
 		return in_ring;
 	request = request_of_bio(flight, current, bio, of);
 	if (!request) {
-		if (in_ring && measures_vfs)
+		if (in_ring && uring_returns)
 			uring_note_unnamed(flight);
 		return in_ring;
 	}
 	request->call.bios++;
 	flight->event.enter_ns = request->call.enter_ns;
-	if (measures_vfs)
+	if (uring_returns)
 		uring_wait_for(request, flight, bio->bi_iter.bi_size);
 	return true;
 }

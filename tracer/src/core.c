@@ -98,9 +98,12 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rq, fentry);
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rqs, fentry && support->fentry_batch);
 	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
-	bpf_program__set_autoload(skeleton->progs.throttled, support->throttling);
+	bpf_program__set_autoload(skeleton->progs.throttled, support->throttler);
+	if (support->throttler)
+		bpf_program__set_attach_target(skeleton->progs.throttled, 0, support->throttler);
 	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rq, kprobes_wanted(devices));
-	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rqs, kprobes_wanted(devices));
+	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rqs,
+				  kprobes_wanted(devices) && kernel_has_member("request", "rq_next"));
 	bpf_program__set_autoload(skeleton->progs.kprobe_complete, kprobes_wanted(devices));
 }
 
@@ -144,20 +147,24 @@ static void configure_spans(struct iotrace_bpf *skeleton, const struct options *
 
 static void configure_uring(struct iotrace_bpf *skeleton, const struct options *options)
 {
-	/* Of `req` and `force_nonblock`; before 6.0 it has others. */
-	bool earlier = kernel_tracepoint_arguments("io_uring_submit_sqe") == 2;
-	bool now = kernel_has_tracepoint("io_uring_submit_req", NULL), wanted = !options->no_vfs && (now || earlier);
+	/* Until 6.2 io_uring_submit_sqe: of `req` and `force_nonblock`, before 6.0 of seven, `req` the second. */
+	int earlier = kernel_tracepoint_arguments("io_uring_submit_sqe");
+	bool now = kernel_has_tracepoint("io_uring_submit_req", NULL);
+	bool wanted = !options->no_vfs && (now || earlier == 2 || earlier == 7);
+	bool returns = wanted && options->vfs && (now || earlier == 2);
 
 	skeleton->rodata->traces_uring = wanted;
+	skeleton->rodata->uring_returns = returns;
+	skeleton->rodata->uring_names_second = earlier == 7;
 	skeleton->rodata->async_data_bit = kernel_enumerator("REQ_F_ASYNC_DATA_BIT", 0);
 	bpf_program__set_autoload(skeleton->progs.io_uring_submit_req, wanted && now);
 	bpf_program__set_autoload(skeleton->progs.io_uring_submit_sqe, wanted && !now);
-	bpf_program__set_autoload(skeleton->progs.io_uring_link, wanted && options->vfs);
-	bpf_program__set_autoload(skeleton->progs.io_uring_req_failed, wanted && options->vfs);
-	bpf_program__set_autoload(skeleton->progs.io_uring_complete, wanted && options->vfs);
+	bpf_program__set_autoload(skeleton->progs.io_uring_link, returns);
+	bpf_program__set_autoload(skeleton->progs.io_uring_req_failed, returns);
+	bpf_program__set_autoload(skeleton->progs.io_uring_complete, returns);
 	if (wanted)
 		bpf_map__set_max_entries(skeleton->maps.uring_requests, 1 << IOTRACE_URING_BUCKET_BITS);
-	if (wanted && options->vfs)
+	if (returns)
 		bpf_map__set_max_entries(skeleton->maps.uring_unnamed, IOTRACE_URING_PROCESSES);
 }
 
@@ -173,8 +180,12 @@ static void configure(struct core *core, const struct options *options)
 	/* Before 6.12 they were macros: FLUSH_SEQ bit 4, IO_STAT bit 13. */
 	skeleton->rodata->flush_seq_bit = kernel_enumerator("__RQF_FLUSH_SEQ", 4);
 	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
+	skeleton->rodata->completes_with_errno = kernel_tracepoint_takes("block_rq_complete", 1, "int");
+	skeleton->rodata->switch_tells_state = kernel_tracepoint_arguments("sched_switch") == 4;
 	skeleton->rodata->queued_bit = kernel_enumerator("BIO_TRACE_COMPLETION", 0);
 	calls_of_io((__u8 *)skeleton->rodata->call_of);
+	if (!kernel_has_tracepoint("writeback_dirty_folio", NULL)) /* before 5.18 */
+		bpf_program__set_attach_target(skeleton->progs.writeback_dirty_folio, 0, "writeback_dirty_page");
 	bpf_map__set_max_entries(skeleton->maps.heads, core->log_cpus);
 	bpf_map__set_max_entries(skeleton->maps.events, core->log_cpus << core->log_bits);
 	if (options->vfs)

@@ -55,13 +55,17 @@ static bool can_attach_to_modules(void)
 
 static void probe_core(struct driver_support *support)
 {
-	bool functions = can_attach_to_functions(), throttles = kernel_has_function("__blk_throtl_bio", NULL);
+	/* The other one until 5.15: called for all bios, not for those of cgroups with a limit only. */
+	const char *throttler = kernel_has_function("__blk_throtl_bio", NULL) ? "__blk_throtl_bio" :
+				kernel_has_function("blk_throtl_bio", NULL)   ? "blk_throtl_bio" :
+										 NULL;
+	bool functions = can_attach_to_functions();
 
 	*support = (struct driver_support){
 		.modules = can_attach_to_modules(),
 		.irq = kernel_has_tracepoint("irq_handler_entry", NULL),
-		.throttling = throttles && functions,
-		.hides_throttling = throttles && !functions,
+		.throttler = functions ? throttler : NULL,
+		.hides_throttling = throttler && !functions,
 	};
 	if (!support->modules)
 		return;

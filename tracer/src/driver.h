@@ -15,7 +15,8 @@ struct driver_support {
 	bool nvme, scsi, kprobe, irq;
 	bool fentry;	   /* functions of virtio_blk */
 	bool fentry_batch; /* virtio_queue_rqs: since 5.16 */
-	bool throttling, hides_throttling; /* since when and for whom a cgroup's limit holds a bio back, if it ever does */
+	const char *throttler; /* tells since when and for whom a cgroup's limit holds a bio back; NULL: cannot be attached to */
+	bool hides_throttling; /* for that reason, where limits there may be */
 };
 
 /* What the backend can attach to; only what --tracing asks for, if it does. */

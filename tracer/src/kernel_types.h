@@ -11,6 +11,9 @@
 bool kernel_has_tracepoint(const char *name, const char *const *modules);
 /* How many it has, in the kernel itself; -1: there is no such tracepoint. */
 int kernel_tracepoint_arguments(const char *name);
+/* Counted from 0. `type_name`: as declared, `int` or a typedef. */
+bool kernel_tracepoint_takes(const char *name, int argument, const char *type_name);
+bool kernel_has_member(const char *structure, const char *member);
 bool kernel_has_function(const char *name, const char *const *modules);
 
 /* 0: there is no such function. */
@@ -19,7 +22,10 @@ __u32 kernel_function_id(const char *name);
 /* The value of an enumerator of any type, or `otherwise`. */
 __u32 kernel_enumerator(const char *name, __u32 otherwise);
 
-/* It has BTF, and the newest helper that the programs cannot do without: since 5.17, or where a distributor has added it. */
+/*
+ * It has BTF, and the newest field that the programs cannot do without: since 5.15, or where a distributor has added it.
+ * On a plain 5.15 all that is older suffices.
+ */
 bool kernel_suits_core(void);
 
 /* Also where there is no BTF: tries it, which needs the right to. */

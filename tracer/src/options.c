@@ -47,7 +47,7 @@ static const char HELP[] =
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
-	"  --backend NAME    core (needs Linux 5.17 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
+	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
 	"                    --vfs, --context, --peers, --spans) or auto (default): core where the kernel can\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
@@ -264,7 +264,7 @@ static int settle_backend(struct options *options)
 		options->backend = kernel_suits_core() ? BACKEND_CORE : BACKEND_BCC;
 	for (size_t i = 0; i < sizeof(core_only) / sizeof(core_only[0]); i++)
 		if (options->backend == BACKEND_BCC && core_only[i].given) {
-			complain("leave it out, or use a kernel since 5.17 with BTF", "the bcc backend does not have it", "--%s",
+			complain("leave it out, or use a kernel since 5.15 with BTF", "the bcc backend does not have it", "--%s",
 				 core_only[i].name);
 			return EXIT_USAGE;
 		}

@@ -62,8 +62,12 @@ int output_open(struct output *output, const char *path, struct devices *devices
 		return EXIT_OUTPUT;
 	}
 	if (flock(output->fd, LOCK_EX | LOCK_NB) != 0) {
-		complain("stop the other one first", "another tracer writes this file", "--output %s", path);
-		output->created = false;
+		if (errno == EWOULDBLOCK) {
+			complain("stop the other one first", "another tracer writes this file", "--output %s", path);
+			output->created = false; /* it is the other one's */
+		} else {
+			complain("name a file that can be locked (flock)", strerror(errno), "--output %s", path);
+		}
 		return EXIT_OUTPUT;
 	}
 	if (ftruncate(output->fd, 0) != 0) {

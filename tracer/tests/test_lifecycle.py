@@ -263,6 +263,8 @@ def test_the_verifier_has_little_to_do(disk: str, tmp_path: Path) -> None:
     with tracing(tmp_path / "io.bin", "--device", disk, *everything, "--peers", str(tmp_path / "peers")) as trace:
         verified = of_open_files(trace.process.pid, "verified_insns")
         assert trace.stop() == 0
+    if not verified:
+        pytest.skip("this kernel does not tell how much its verifier looks at; needs Linux 5.16")
     assert len(verified) > 10 and max(verified) < 50_000
 
 

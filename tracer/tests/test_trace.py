@@ -245,7 +245,7 @@ def test_nothing_is_dropped_where_hundreds_of_threads_want_to_run(disk: str, tmp
 
 
 def goes_first(trace: Trace) -> bool:
-    threads = [int(name) for name in os.listdir(f"/proc/{trace.process.pid}/task")]
+    threads = [int(thread.name) for thread in Path(f"/proc/{trace.process.pid}/task").iterdir()]
     return len(threads) > 1 and all(os.getpriority(os.PRIO_PROCESS, thread) == -20 for thread in threads)
 
 
