@@ -121,15 +121,25 @@ bool kernel_tracepoint_takes(const char *name, int argument, const char *type_na
 	return strcmp(btf__name_by_offset(kernel, type->name_off), type_name) == 0;
 }
 
+/* Also of a struct or union within it that has no name. */
+static bool has_member(const struct btf_type *type, const char *member)
+{
+	const struct btf_member *members = btf_members(type);
+
+	for (int i = 0; btf_is_composite(type) && i < btf_vlen(type); i++) {
+		const char *name = btf__name_by_offset(kernel, members[i].name_off);
+
+		if (strcmp(name, member) == 0 || (!*name && has_member(btf__type_by_id(kernel, members[i].type), member)))
+			return true;
+	}
+	return false;
+}
+
 bool kernel_has_member(const char *structure, const char *member)
 {
 	int id = kernel_btf() ? btf__find_by_name_kind(kernel, structure, BTF_KIND_STRUCT) : -1;
-	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(kernel, id);
 
-	for (int i = 0; type && i < btf_vlen(type); i++)
-		if (strcmp(btf__name_by_offset(kernel, btf_members(type)[i].name_off), member) == 0)
-			return true;
-	return false;
+	return id >= 0 && has_member(btf__type_by_id(kernel, id), member);
 }
 
 bool kernel_has_function(const char *name, const char *const *modules)
