@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import struct
 import subprocess
 from pathlib import Path
 
@@ -89,6 +91,27 @@ def test_an_unknown_backend_is_a_usage_error(binary: Path, tmp_path: Path) -> No
     assert result.returncode == 2
     assert "--backend ebpf" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+#: bpf_task_pt_regs, the newest of uapi/linux/bpf.h in Linux 5.15.
+LAST_HELPER = 175
+INSTRUCTION = struct.Struct("<BBhi")
+CALL, OF_A_HELPER = 0x85, 0
+
+
+def test_the_core_programs_keep_to_the_helpers_of_linux_5_15(binary: Path) -> None:
+    """The oldest kernel for them, which CI does not have. (bpf_loop was one that it lacks.)"""
+    programs = binary.with_name("iotrace.bpf.o")
+    content = programs.read_bytes()
+    sections = subprocess.run(["readelf", "-SW", programs], check=True, capture_output=True, text=True).stdout
+    called: set[int] = set()
+    for match in re.finditer(r" PROGBITS +[0-9a-f]+ ([0-9a-f]+) ([0-9a-f]+) 00 +AX ", sections):
+        start, size = (int(number, 16) for number in match.groups())
+        for code, registers, _, immediate in INSTRUCTION.iter_unpack(content[start : start + size]):
+            if code == CALL and registers >> 4 == OF_A_HELPER:
+                called.add(immediate)
+    assert 5 in called  # bpf_ktime_get_ns
+    assert max(called) <= LAST_HELPER
 
 
 @pytest.mark.bpf
