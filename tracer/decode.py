@@ -195,7 +195,7 @@ def _constant(value: str | None, rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Without dictionaries, which the CSV writer does not take."""
     columns = [column.cast(pa.string()) if column.type == TEXT else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -213,7 +213,7 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
         for batch in batches:
             rows += batch.num_rows
             if csv_writer:
-                csv_writer.write_batch(_plain(batch))
+                csv_writer.write_batch(plain(batch))
             if parquet_writer:
                 parquet_writer.write_batch(batch)
     finally:

@@ -55,7 +55,7 @@ static const char HELP[] =
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
 	"\n"
 	"A filter that is given more than once takes what any of them names; requests that do not pass are counted.\n"
-	"Read the records with: python -m tracer.decode FILE --csv OUT\n"
+	"Read it with: python -m tracer.summary FILE, or each record: python -m tracer.decode FILE --csv OUT\n"
 	"Exit: 0 ok, 2 usage, 3 cannot trace here, 4 output failed.\n";
 
 static const struct option LONG_OPTIONS[] = {

@@ -1,0 +1,195 @@
+"""What a trace of block I/O says, at a glance: the layers of each disk, whose requests took the time, the slowest ones.
+
+    python -m tracer.summary FILE... [--by COLUMN[,COLUMN]]... [--top N] [--slowest N] [--rules FILE]
+                             [--format table|json]
+
+Several files are the older ones of a rotated output. Quantiles are less than 1/128 above the exact ones; all other
+numbers are exact.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracer.components import DEFAULT_RULES, RulesError
+from tracer.decode import (
+    EXIT_UNREADABLE,
+    EXIT_USAGE,
+    IO_COLUMNS,
+    LAYERS,
+    PLAIN_SCHEMA,
+    plain,
+    read_batches,
+)
+from tracer.groups import Distribution, Group, Groups, Sums
+from tracer.summary_text import text
+from tracer.tracefile import TraceFileError
+
+DISK = ("device", "mode")
+TIMES = (*LAYERS, "total_ns", "return_ns")
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
+#: What requests may be grouped by; times and places are not.
+GROUPED_BY = [name for name in IO_COLUMNS if name not in ("t_us", "t_unix_ns", "node", "sector", *TIMES)]
+
+
+class Summary:
+    """Adds up rows of tracer.decode; `by`: lists of columns, `slowest`: how many requests are told one by one."""
+
+    def __init__(self, by: Sequence[Sequence[str]], slowest: int) -> None:
+        self._disks = Groups(DISK)
+        self._by = [Groups(keys) for keys in by]
+        self._times = {name: Sums(DISK, name, (name,)) for name in TIMES}
+        self._count = slowest
+        self._slowest = PLAIN_SCHEMA.empty_table()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        for groups in (self._disks, *self._by):
+            groups.add(batch)
+        for sums in self._times.values():
+            sums.add(batch)
+        slowest = pa.Table.from_batches([plain(self._slowest_of(batch))])
+        self._slowest = self._slowest_of(pa.concat_tables([self._slowest, slowest]))
+
+    def report(self) -> dict[str, Any]:
+        """What --format json writes; docs/tracer.md tells what is in it."""
+        times = {name: sums.distributions() for name, sums in self._times.items()}
+        disks = [
+            {
+                **_group(DISK, group),
+                "times": {name: _times(found[group.key]) for name, found in times.items() if group.key in found},
+            }
+            for group in self._disks.list()
+        ]
+        by = [{"by": groups.keys, "groups": [_group(groups.keys, g) for g in groups.list()]} for groups in self._by]
+        return {"disks": disks, "by": by, "slowest": self._slowest.to_pylist()}
+
+    def _slowest_of(self, rows: Any) -> Any:
+        return rows.take(pc.select_k_unstable(rows, self._count, [("total_ns", "descending")]))
+
+
+def _group(keys: Sequence[str], group: Group) -> dict[str, Any]:
+    return {
+        **dict(zip(keys, group.key, strict=True)),
+        "requests": group.requests,
+        "bytes": group.size_bytes,
+        "total": _times(group.total) if group.total else None,
+        "sums_ns": group.sums_ns,
+        "slow_sums_ns": group.slow_sums_ns,
+    }
+
+
+def _times(distribution: Distribution) -> dict[str, Any]:
+    quantiles = {f"{name}_ns": distribution.quantile_ns(q) for name, q in QUANTILES.items()}
+    return {"requests": distribution.count, "mean_ns": round(distribution.mean_ns, 1), **quantiles}
+
+
+#: What is used of the tracer's own file.
+STATUS = (
+    "kernel",
+    "state",
+    "reason",
+    "started_mono_ns",
+    "stopped_mono_ns",
+    "limits",
+    "rotation",
+    "devices",
+    "emitted",
+    "dropped",
+)
+
+
+def read_status(file: Path) -> dict[str, Any] | None:
+    """What the tracer wrote beside its output; None where it is not there, as beside the older files of a rotation.
+
+    A run keeps it as trace.json.
+    """
+    path = file.with_name(file.name + ".json")
+    if file.name == "io.bin" and not path.exists():
+        path = file.with_name("trace.json")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {**{name: content[name] for name in STATUS}, "vfs": content.get("vfs")}
+    except FileNotFoundError:
+        return None
+    except KeyError as error:
+        raise TraceFileError(f"{path}: without {error}") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise TraceFileError(f"{path}: not the tracer's: {error}") from None
+
+
+def summarise(files: Sequence[Path], by: Sequence[Sequence[str]], slowest: int, rules: Path) -> dict[str, Any]:
+    """One report of all the files. Raises TraceFileError, RulesError, OSError."""
+    summary = Summary(by, slowest)
+    told = []
+    for file in files:
+        rows, firsts, lasts = 0, [], []
+        for batch in read_batches(file, rules=rules):
+            summary.add(batch)
+            rows += batch.num_rows
+            firsts.append(pc.min(batch["t_unix_ns"]).as_py())
+            lasts.append(pc.max(pc.add(batch["t_unix_ns"], batch["total_ns"].fill_null(0))).as_py())
+        times = {"first_unix_ns": min(firsts, default=None), "last_unix_ns": max(lasts, default=None)}
+        told.append({"file": str(file), "rows": rows, **times, "status": read_status(file)})
+    return {"schema_version": 1, "files": told, **summary.report()}
+
+
+def _columns(value: str) -> list[str]:
+    names = value.split(",")
+    for name in names:
+        if name not in GROUPED_BY:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(GROUPED_BY)}")
+    return names
+
+
+def _count(value: str) -> int:
+    if not value.isdecimal():
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of lines")
+    return int(value)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tracer.summary", description="Summarises a trace of block I/O.")
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="+")
+    parser.add_argument(
+        "--by",
+        type=_columns,
+        action="append",
+        metavar="COLUMN[,COLUMN]",
+        help=f"whose requests took the time, by these (default: component; {', '.join(GROUPED_BY)})",
+    )
+    parser.add_argument("--top", type=_count, default=10, metavar="N", help="groups told (default: %(default)s)")
+    parser.add_argument("--slowest", type=_count, default=5, metavar="N", help="single requests (default: %(default)s)")
+    parser.add_argument(
+        "--rules", type=Path, default=DEFAULT_RULES, metavar="FILE", help="paths to components (default: %(default)s)"
+    )
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        report = summarise(options.files, options.by or [["component"]], options.slowest, options.rules)
+    except TraceFileError as error:
+        print(f"tracer.summary: {error}", file=sys.stderr)
+        return EXIT_UNREADABLE
+    except RulesError as error:
+        print(f"tracer.summary: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except OSError as error:
+        print(f"tracer.summary: {error}", file=sys.stderr)
+        return EXIT_USAGE if str(error.filename) == str(options.rules) else EXIT_UNREADABLE
+    print(json.dumps(report) if options.format == "json" else text(report, options.top))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

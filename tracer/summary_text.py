@@ -1,0 +1,170 @@
+"""The report of tracer.summary for people. Times in microseconds; what is not known is left empty."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+LAYERS = {"vfs_ns": "VFS", "block_ns": "block", "driver_ns": "driver", "device_ns": "device"}
+TIMES = {**LAYERS, "total_ns": "total", "return_ns": "return"}
+QUANTILES = {"mean_ns": "mean", "p50_ns": "p50", "p90_ns": "p90", "p99_ns": "p99", "p999_ns": "p99.9", "max_ns": "max"}
+KIB, MIB = 1 << 10, 1 << 20
+#: More than any line has: a number that is cut is worse than a line that a terminal breaks.
+WIDTH = 10_000
+
+
+def text(report: dict[str, Any], top: int) -> str:
+    """The whole report, `top` groups of each kind."""
+    files = report["files"]
+    seconds = _seconds(files)
+    missing = _missing_layers(files)
+    parts = ["\n".join(line for file in files for line in _file(file))]
+    parts += [_disk(disk, seconds, missing) for disk in report["disks"]]
+    parts += [_calls(file["status"]["vfs"]) for file in files if file["status"] and file["status"]["vfs"]]
+    parts += [_groups(by["by"], by["groups"], top) for by in report["by"] if by["groups"]]
+    if report["slowest"]:
+        parts.append(_slowest(report["slowest"], min(file["first_unix_ns"] for file in files if file["rows"])))
+    return "\n\n".join(parts)
+
+
+def _file(file: dict[str, Any]) -> Iterable[str]:
+    name, rows, status = file["file"], file["rows"], file["status"]
+    if not status:
+        yield f"{name}: {rows:,} requests; without {name}.json it is not known what was left out or lost"
+        return
+    yield f"{name}: {rows:,} requests, Linux {status['kernel']}, {status['state']}; {_left_out(status)}"
+    if status["reason"]:
+        yield f"  {status['reason']}"
+    if rows != status["emitted"]:
+        older = status["rotation"]["older_files"] + status["rotation"]["deleted_files"]
+        why = "older files have the others" if older else "it was cut, or is being written"
+        yield f"  {status['emitted']:,} were written: {why}"
+    yield from (f"  {limit}" for limit in status["limits"])
+
+
+def _left_out(status: dict[str, Any]) -> str:
+    """Dropped, and what else is no row though it completed, all disks together."""
+    counts: dict[str, int] = {"dropped": status["dropped"]}
+    for device in status["devices"]:
+        for name, count in device["excluded"].items():
+            counts[name] = counts.get(name, 0) + count
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "dropped")
+
+
+def _seconds(files: list[dict[str, Any]]) -> float | None:
+    """How long was traced; of files without a status, or with others beside them, how long there were requests."""
+    status = files[0]["status"] if len(files) == 1 else None
+    if status and status["stopped_mono_ns"] and not status["rotation"]["older_files"]:
+        return float(status["stopped_mono_ns"] - status["started_mono_ns"]) / 1e9
+    spans = [(file["first_unix_ns"], file["last_unix_ns"]) for file in files if file["rows"]]
+    return float(max(last for _, last in spans) - min(first for first, _ in spans)) / 1e9 if spans else None
+
+
+def _missing_layers(files: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """Device and layer -> why it is empty."""
+    devices = [device for file in files if file["status"] for device in file["status"]["devices"]]
+    return {(d["device"], layer): why for d in devices for layer, why in d["layers_missing"].items()}
+
+
+def _disk(disk: dict[str, Any], seconds: float | None, missing: dict[tuple[str, str], str]) -> str:
+    title = f"{disk['device']} {disk['mode'] or 'of unknown mode'}: {disk['requests']:,} requests"
+    if seconds:
+        title += f", {disk['requests'] / seconds:,.1f} a second, {disk['bytes'] / MIB / seconds:,.1f} MiB a second"
+    rows = [
+        [
+            TIMES[name],
+            f"{times['requests']:,}",
+            *(_us(times[q]) for q in QUANTILES),
+            *(_share(disk[sums], name) for sums in ("sums_ns", "slow_sums_ns")),
+        ]
+        for name in TIMES
+        if (times := disk["times"].get(name))
+    ]
+    headings = ["us", "requests", *QUANTILES.values(), "of the time", "from p99 on"]
+    empty = [f"{layer} is empty: {why}" for (device, layer), why in missing.items() if device == disk["device"]]
+    return "\n".join([title, *([_table(headings, rows, 1)] if rows else []), *empty])
+
+
+def _calls(vfs: dict[str, Any]) -> str:
+    """The calls on files, which need not have had a request."""
+    rows = []
+    for kind, classes in vfs.items():
+        calls = [classes[name] for name in ("cached", "with_io")]
+        means = [_us(c["sum_ns"] / c["calls"]) if c["calls"] else "" for c in calls]
+        hits = "" if classes["hit_ratio"] is None else f"{classes['hit_ratio']:.1%}"
+        rows.append(
+            [kind, hits, *(text for c, mean in zip(calls, means, strict=True) for text in (f"{c['calls']:,}", mean))]
+        )
+    headings = ["calls", "without I/O", "without I/O", "mean", "with I/O", "mean"]
+    return "\n".join(["calls on files (us)", _table(headings, rows, 1)])
+
+
+def _groups(keys: Sequence[str], groups: list[dict[str, Any]], top: int) -> str:
+    all_ns = sum(group["sums_ns"].get("total_ns", 0) for group in groups)
+    rows = []
+    for group in groups[:top]:
+        total = group["total"]
+        rows.append(
+            [
+                *("" if group[key] is None else str(group[key]) for key in keys),
+                f"{group['requests']:,}",
+                f"{group['bytes'] / MIB:,.1f}",
+                f"{group['sums_ns'].get('total_ns', 0) / all_ns:.1%}" if all_ns else "",
+                *(_us(total[q]) if total else "" for q in QUANTILES),
+                *(_most(group[sums]) for sums in ("sums_ns", "slow_sums_ns")),
+            ]
+        )
+    headings = [*keys, "requests", "MiB", "of the time", *QUANTILES.values(), "most in", "from p99 on"]
+    rest = groups[top:]
+    more = [f"and {len(rest):,} more, {sum(group['requests'] for group in rest):,} requests"] if rest else []
+    return "\n".join([f"by {', '.join(keys)} (us)", _table(headings, rows, len(keys)), *more])
+
+
+def _slowest(rows: list[dict[str, Any]], first_unix_ns: int) -> str:
+    cells = [
+        [
+            f"{(row['t_unix_ns'] - first_unix_ns) / 1e9:,.3f}",
+            row["device"] or "",
+            row["mode"] or "",
+            f"{row['size_bytes'] / KIB:,.0f}",
+            *("" if row[name] is None else _us(row[name]) for name in ("total_ns", *LAYERS)),
+            *(row[name] or "" for name in ("origin", "comm", "component", "path")),
+        ]
+        for row in rows
+    ]
+    headings = ["second", "device", "mode", "KiB", "total", *LAYERS.values(), "origin", "thread", "component", "path"]
+    return "\n".join(["the slowest (us)", _table(headings, cells, 0, right=range(3, 9))])
+
+
+def _us(time_ns: float) -> str:
+    return f"{time_ns / 1000:,.1f}"
+
+
+def _share(sums_ns: dict[str, int], name: str) -> str:
+    total = sums_ns.get("total_ns")
+    return f"{sums_ns[name] / total:.1%}" if total and name in sums_ns else ""
+
+
+def _most(sums_ns: dict[str, int]) -> str:
+    """The layer with the most of the time, and its share."""
+    layers = [name for name in LAYERS if name in sums_ns]
+    most = max(layers, key=lambda name: sums_ns[name], default=None)
+    return f"{LAYERS[most]} {_share(sums_ns, most)}" if most else ""
+
+
+def _table(headings: Sequence[str], rows: list[list[str]], right_from: int, right: range | None = None) -> str:
+    right = right or range(right_from, len(headings))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, heading in enumerate(headings):
+        table.add_column(Text(heading), justify="right" if index in right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))  # plain: brackets in a cell are no markup
+    out = io.StringIO()
+    Console(file=out, width=WIDTH, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())

@@ -1,0 +1,260 @@
+"""The summary of a trace against the same numbers, added up one by one; and a real trace against fio."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracer import decode, groups, summary
+from tracer.components import DEFAULT_RULES
+from tracer.tests.test_decode import PLAIN, anywhere, file_of
+from tracer.tests.tracing import EMPTY, Record, fio, tracing
+
+#: Numbers worked out by hand from the three requests.
+SCREEN = Path(__file__).with_name("summary.txt")
+
+
+def status(**changes: Any) -> dict[str, Any]:
+    device = {
+        "device": "loop0",
+        "layers_missing": {"driver": "nothing tells"},
+        "excluded": {"filtered": 2, "untracked": 0},
+    }
+    return {
+        "kernel": "6.18.0",
+        "state": "stopped",
+        "reason": "",
+        "started_mono_ns": 6_000_000_000,
+        "stopped_mono_ns": 10_000_000_000,
+        "limits": ["no names of direct I/O"],
+        "rotation": {"older_files": 0, "deleted_files": 0, "deleted_records": 0},
+        "devices": [device],
+        "emitted": 5,
+        "dropped": 0,
+        **changes,
+    }
+
+
+def trace(folder: Path, records: Sequence[Record], beside: dict[str, Any] | None = None) -> Path:
+    path = folder / "io.bin"
+    path.write_bytes(file_of(list(records)))
+    if beside:
+        path.with_name("io.bin.json").write_text(json.dumps(beside))
+    return path
+
+
+FAST = replace(PLAIN, driver_ns=EMPTY)
+SLOW = replace(PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, device_ns=2_000_000)
+NOT_TIMED = replace(PLAIN, vfs_ns=EMPTY, block_ns=EMPTY, device_ns=EMPTY, device=254 << 20, mode=0, inode=0, path=None)
+
+
+def test_what_people_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    read = {"hit_ratio": 0.75, "cached": {"calls": 3, "sum_ns": 6000}, "with_io": {"calls": 1, "sum_ns": 40_000}}
+    none = {"calls": 0, "sum_ns": 0}
+    calls = {"read": read, "write": {"hit_ratio": None, "cached": none, "with_io": none}}
+    path = trace(tmp_path, [FAST, SLOW, NOT_TIMED], status(vfs=calls))
+    assert summary.main([str(path), "--slowest", "1", "--top", "1"]) == 0
+    assert capsys.readouterr().out == SCREEN.read_text(encoding="utf-8").replace("FILE", str(path))
+
+
+durations = st.one_of(st.just(EMPTY), st.integers(0, 300), st.integers(0, 2**40 - 2))
+some_records = st.lists(
+    st.builds(
+        replace,
+        st.just(PLAIN),
+        start_ns=st.integers(2**60, 2**61),
+        vfs_ns=durations,
+        block_ns=durations,
+        driver_ns=durations,
+        device_ns=durations,
+        size_bytes=st.integers(0, 2**32 - 1),
+        device=st.sampled_from([7 << 20, 254 << 20]),
+        mode=st.integers(0, 3),
+        inode=st.sampled_from([0, 4711]),
+        comm=st.sampled_from([b"java", b"fio"]),
+    ),
+    max_size=60,
+)
+
+
+def close_from_above(found: int, exact: int) -> bool:
+    return exact <= found <= exact * (1 + 1 / groups.SUB_BUCKETS)
+
+
+def quantile(values: Sequence[int], part: float) -> int:
+    return sorted(values)[max(1, math.ceil(part * len(values))) - 1]
+
+
+@anywhere
+@given(some_records, st.integers(0, 5), st.sampled_from(["mode", "comm,device", "path", "size_bytes"]))
+def test_all_requests_are_in_it(tmp_path: Path, written: list[Record], slowest: int, by: str) -> None:
+    path = trace(tmp_path, written)
+    rows = decode.read_table(path).to_pylist()
+    report = summary.summarise([path], [by.split(",")], slowest, DEFAULT_RULES)
+    for found, keys in ((report["disks"], ["device", "mode"]), (report["by"][0]["groups"], by.split(","))):
+        assert len(found) == len({tuple(row[key] for key in keys) for row in rows})
+        for group in found:
+            check_group(group, [row for row in rows if all(row[key] == group[key] for key in keys)])
+    totals = sorted((row["total_ns"] for row in rows if row["total_ns"] is not None), reverse=True)
+    assert [row["total_ns"] for row in report["slowest"] if row["total_ns"] is not None] == totals[:slowest]
+
+
+def check_group(group: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    assert (group["requests"], group["bytes"]) == (len(rows), sum(row["size_bytes"] for row in rows))
+    for name in decode.LAYERS:
+        known = [row[name] for row in rows if row[name] is not None]
+        assert group["sums_ns"].get(name) == (sum(known) if known else None)
+        if "times" in group:
+            check_times(group["times"].get(name), known)
+    totals = [row["total_ns"] for row in rows if row["total_ns"] is not None]
+    check_times(group["total"], totals)
+    if totals:
+        # All of the slowest hundredth, and besides them at most what shares a bucket with the fastest of them.
+        p99 = quantile(totals, 0.99)
+        at_least = sum(total for total in totals if total >= p99)
+        at_most = sum(total for total in totals if total * (1 + 1 / groups.SUB_BUCKETS) >= p99)
+        assert at_least <= group["slow_sums_ns"]["total_ns"] <= at_most
+
+
+def check_times(found: dict[str, Any] | None, exact: list[int]) -> None:
+    if not exact:
+        assert found is None
+        return
+    assert found is not None
+    assert found["requests"] == len(exact)
+    assert found["mean_ns"] == pytest.approx(sum(exact) / len(exact), abs=0.06, rel=1e-12)
+    assert found["max_ns"] == max(exact)
+    for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
+        assert close_from_above(found[f"{name}_ns"], quantile(exact, part))
+
+
+@given(st.lists(st.integers(0, 2**43), min_size=1))
+def test_buckets_ascend_and_are_narrow(values: list[int]) -> None:
+    values.sort()
+    found = groups.buckets(np.array(values))
+    assert (np.diff(found) >= 0).all()
+    for (low, high), same in zip(itertools.pairwise(values), np.diff(found) == 0, strict=True):
+        assert not same or high <= low * (1 + 1 / groups.SUB_BUCKETS)
+
+
+def test_many_blocks(tmp_path: Path) -> None:
+    """More than are added up at once; each has a text that the ones before had not."""
+    summed = summary.Summary([["comm"]], 1)
+    for number in range(3 * 64 + 1):
+        path = trace(tmp_path, [replace(PLAIN, comm=b"t%d" % number, device_ns=number), PLAIN])
+        for batch in decode.read_batches(path):
+            summed.add(batch)
+    report = summed.report()
+    assert [disk["requests"] for disk in report["disks"]] == [2 * (3 * 64 + 1)]
+    assert report["disks"][0]["sums_ns"]["device_ns"] == sum(range(3 * 64 + 1)) + 30 * (3 * 64 + 1)
+    assert len(report["by"][0]["groups"]) == 3 * 64 + 2
+    assert report["slowest"][0]["comm"] == "t192"
+
+
+def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older = trace(tmp_path, [FAST]).rename(tmp_path / "io.bin.1")
+    rotated = {"older_files": 1, "deleted_files": 0, "deleted_records": 0}
+    newest = trace(
+        tmp_path, [replace(FAST, start_ns=FAST.start_ns + 2_000_000_000)], status(rotation=rotated, emitted=2)
+    )
+    assert summary.main([str(older), str(newest)]) == 0
+    said = capsys.readouterr().out
+    assert f"{older}: 1 requests; without {older}.json it is not known" in said
+    assert "2 were written: older files have the others" in said
+    assert "loop0 W: 2 requests, 1.0 a second" in said
+
+
+def test_in_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, [FAST], status())
+    path.with_name("io.bin.json").rename(tmp_path / "trace.json")
+    assert summary.main([str(path)]) == 0
+    assert "Linux 6.18.0" in capsys.readouterr().out
+
+
+def test_nothing_was_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    running = status(state="running", stopped_mono_ns=None, emitted=0)
+    assert summary.main([str(trace(tmp_path, [], running))]) == 0
+    assert "0 requests, Linux 6.18.0, running" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("beside", ["[]", "{", '{"kernel": "6.18"}', "\xff"])
+def test_a_status_that_is_none(beside: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, [PLAIN])
+    path.with_name("io.bin.json").write_text(beside, encoding="latin-1")
+    assert summary.main([str(path)]) == 5
+    said = capsys.readouterr().err
+    assert "io.bin.json" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--by", "sector"], ["--by", "comm,"], ["--slowest", "-1"], ["--top", "x"]])
+def test_wrong_arguments(arguments: list[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as raised:
+        summary.main([str(trace(tmp_path, [PLAIN])), *arguments])
+    assert raised.value.code == 2
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert summary.main([str(tmp_path / "missing.bin")]) == 5
+    path = trace(tmp_path, [PLAIN])
+    assert summary.main([str(path), "--rules", str(tmp_path / "missing.rules")]) == 2
+    (tmp_path / "wrong.rules").write_text("wal colour=blue")
+    assert summary.main([str(path), "--rules", str(tmp_path / "wrong.rules")]) == 2
+    assert capsys.readouterr().err.count("\n") == 3
+
+
+@anywhere
+@given(st.integers(0, 2000), st.binary(min_size=1, max_size=8))
+def test_any_damaged_bytes_are_summarised_or_refused(tmp_path: Path, where: int, value: bytes) -> None:
+    content = bytearray(file_of([PLAIN, replace(PLAIN, pid=7, inode=8)]))
+    content[where : where + len(value)] = value
+    path = tmp_path / "io.bin"
+    path.write_bytes(content)
+    assert summary.main([str(path)]) in (0, 5)
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_a_trace_of_fio(mounted: Path, disk: str, tmp_path: Path) -> None:
+    """Requests, bytes and the mean of a file's writes as fio counts and times them, by the command that people run."""
+    with tracing(tmp_path / "io.bin", "--device", disk) as running:
+        options = (
+            f"--directory={mounted}",
+            "--rw=randwrite",
+            "--bs=8k",
+            "--size=16m",
+            "--direct=1",
+            "--number_ios=1000",
+        )
+        job = fio(*options, "--fallocate=none", "--overwrite=1")
+        time.sleep(0.1)
+        assert running.stop() == 0
+    command = [
+        sys.executable,
+        "-m",
+        "tracer.summary",
+        str(running.output),
+        "--by",
+        "path,size_bytes",
+        "--format",
+        "json",
+    ]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    name = f"{mounted}/test.0.0"
+    file = next(f for f in report["by"][0]["groups"] if (f["path"], f["size_bytes"]) == (name, 8192))
+    assert (file["requests"], file["bytes"]) == (1000, 1000 * 8192)
+    assert report["files"][0]["rows"] == report["files"][0]["status"]["emitted"]
+    assert 0.5 <= file["total"]["mean_ns"] / job["write"]["clat_ns"]["mean"] <= 1
