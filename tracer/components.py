@@ -16,9 +16,19 @@ from tracer.tracefile import NO_TEXT, Definitions
 DEFAULT_RULES = Path(__file__).with_name("components.rules")
 MODES = ("R", "W", "D", "F")
 ORIGINS = ("other", "syscall", "writeback", "journal", "io_uring")
+FLAG_META, FLAG_SWAP = 16, 128
+#: No request is both.
+_PLAIN, _META, _SWAP = 0, 1, 2
 #: Codes of modes and origins that this version does not know share the place behind the last.
-_MODE_PLACES, _ORIGIN_PLACES, _META_PLACES = len(MODES) + 1, len(ORIGINS) + 1, 2
-_KINDS = _MODE_PLACES * _ORIGIN_PLACES * _META_PLACES
+_MODE_PLACES, _ORIGIN_PLACES, _USES = len(MODES) + 1, len(ORIGINS) + 1, 3
+_KINDS = _MODE_PLACES * _ORIGIN_PLACES * _USES
+#: Condition -> its place in a kind of I/O, and which of the values there each of its words stands for.
+_CONDITIONS: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {
+    "mode": (0, {name: (place,) for place, name in enumerate(MODES)}),
+    "origin": (1, {name: (place,) for place, name in enumerate(ORIGINS)}),
+    "meta": (2, {"no": (_PLAIN, _SWAP), "yes": (_META,)}),
+    "swap": (2, {"no": (_PLAIN, _META), "yes": (_SWAP,)}),
+}
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -29,7 +39,7 @@ class RulesError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """All conditions that are there must hold; `kinds` are the kinds of I/O (mode, origin, metadata) it is for."""
+    """All conditions that are there must hold; `kinds` are the kinds of I/O (_CONDITIONS) it is for."""
 
     component: str
     path: re.Pattern[str] | None
@@ -38,7 +48,7 @@ class Rule:
 
 
 def read_rules(path: Path = DEFAULT_RULES) -> list[Rule]:
-    """Reads `COMPONENT [path=GLOB] [comm=GLOB] [mode=R|W|D|F] [origin=NAME] [meta=yes|no]` lines, first match wins."""
+    """Reads the lines that components.rules explains; the first match wins."""
     rules = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.split("#", 1)[0].split()
@@ -55,8 +65,9 @@ def _parse(words: Sequence[str]) -> Rule:
     conditions: dict[str, str] = {}
     for word in words[1:]:
         key, equals, value = word.partition("=")
-        if not equals or not value or key in conditions or key not in ("path", "comm", "mode", "origin", "meta"):
-            raise ValueError(f"not a condition: {word!r} (path=, comm=, mode=, origin=, meta=, each once)")
+        if not equals or not value or key in conditions or key not in ("path", "comm", *_CONDITIONS):
+            names = "=, ".join(("path", "comm", *_CONDITIONS))
+            raise ValueError(f"not a condition: {word!r} ({names}=, each once)")
         conditions[key] = value
     if not conditions:
         raise ValueError(f"{words[0]!r} has no condition")
@@ -77,13 +88,13 @@ def _path_pattern(glob: str) -> re.Pattern[str]:
 
 
 def _kinds(conditions: dict[str, str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    wanted = np.ones((_MODE_PLACES, _ORIGIN_PLACES, _META_PLACES), np.bool_)
-    for axis, (key, names) in enumerate((("mode", MODES), ("origin", ORIGINS), ("meta", ("no", "yes")))):
+    wanted = np.ones((_MODE_PLACES, _ORIGIN_PLACES, _USES), np.bool_)
+    for key, (axis, values) in _CONDITIONS.items():
         if key not in conditions:
             continue
-        if conditions[key] not in names:
-            raise ValueError(f"{key}={conditions[key]}: not one of {', '.join(names)}")
-        others = [place for place in range(wanted.shape[axis]) if place != names.index(conditions[key])]
+        if conditions[key] not in values:
+            raise ValueError(f"{key}={conditions[key]}: not one of {', '.join(values)}")
+        others = [place for place in range(wanted.shape[axis]) if place not in values[conditions[key]]]
         np.moveaxis(wanted, axis, 0)[others] = False
     return wanted.reshape(-1)
 
@@ -99,14 +110,15 @@ class Components:
         self._table = np.full((0, 0), NO_TEXT, np.int32)
         self._paths: dict[int, str | None] = {}
 
-    def codes(self, definitions: Definitions, block: np.ndarray[Any, Any], meta: np.ndarray[Any, Any]) -> Codes:
+    def codes(self, definitions: Definitions, block: np.ndarray[Any, Any]) -> Codes:
         """Index into `names` for each record, NO_TEXT where no rule matches. Numbers must have been checked."""
         self._learn(definitions)
         comm = definitions.task_comm.values[block["task"]]
         mode = np.minimum(block["mode"], len(MODES)).astype(np.int64)
         origin = np.minimum(block["origin"], len(ORIGINS))
         variant = (self._class_of_comm[comm] * _MODE_PLACES + mode) * _ORIGIN_PLACES + origin
-        codes: Codes = self._table[block["file"], variant * _META_PLACES + meta]
+        use = np.where(block["flags"] & FLAG_SWAP, _SWAP, (block["flags"] & FLAG_META) // FLAG_META)
+        codes: Codes = self._table[block["file"], variant * _USES + use]
         return codes
 
     def _learn(self, definitions: Definitions) -> None:

@@ -44,7 +44,6 @@ EXIT_UNREADABLE = 5
 LAYERS = ("vfs_ns", "block_ns", "driver_ns", "device_ns")
 TRACING_MODES = ("block", "irq", "nvme", "scsi", "fentry", "kprobe")
 FLAG_SYNC = 1
-FLAG_META = 16
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -124,8 +123,7 @@ class Decoder:
         durations, total, seen = _durations(block)
         return_ns, returned = self._returns.after(block, total)
         no_task, inode = task == 0, definitions.file_inode.values[file]
-        meta = (block["flags"] & FLAG_META) != 0
-        component = self._components.codes(definitions, block, meta)
+        component = self._components.codes(definitions, block)
         columns = {
             "t_us": pa.array((t_unix_ns - self._start) / 1000.0),
             "t_unix_ns": pa.array(t_unix_ns),

@@ -93,6 +93,7 @@ enum iotrace_flags { /* the first byte is part of the records */
 	IOTRACE_META = 16,    /* file system metadata */
 	IOTRACE_DIRTIER = 32, /* the task dirtied the page; a kernel thread wrote it */
 	IOTRACE_THROTTLED = 64, /* waited in the block layer for the limit of its cgroup (io.max) */
+	IOTRACE_SWAP = 128,     /* memory that was taken from a process */
 
 	FLIGHT_SELECTED = 256, /* the task passes the filters */
 	FLIGHT_DONE = 512,     /* its completion has been dealt with */

@@ -118,6 +118,8 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 		own_by_thread(flight, current, bio, &of);
 	}
 	flight->generation = 0;
+	if (ENDS_IN(end, end_swap_bio_read) || ENDS_IN(end, end_swap_bio_write))
+		flight->event.flags |= IOTRACE_SWAP;
 	if (opf & REQ_FLAG(__REQ_PREFLUSH))
 		flight->event.flags |= IOTRACE_PREFLUSH;
 	if (opf & REQ_FLAG(__REQ_FUA))

@@ -113,6 +113,8 @@ extern const void blkdev_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io_async __ksym __weak;
 extern const void blkdev_bio_end_io_simple __ksym __weak;
 extern const void xlog_bio_end_io __ksym __weak;
+extern const void end_swap_bio_read __ksym __weak;
+extern const void end_swap_bio_write __ksym __weak;
 extern const void bio_chain_endio __ksym __weak;
 extern const void clone_endio __ksym __weak;
 extern const void end_clone_bio __ksym __weak;

@@ -18,7 +18,7 @@ from tracer.tracefile import NO_TEXT, RECORD, Definitions
 
 REGION = "/data/hbase/data/default/usertable/0123456789abcdef0123456789abcdef"
 HDFS = "/data/dfs/dn/current/BP-1073741-10.0.0.1-1700000000000/current"
-META, JOURNAL = 16, 3
+META, SWAP, JOURNAL = 16, 128, 3
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,9 @@ def test_rules_of_databases(path: str, comm: str, component: str | None, tmp_pat
 def test_the_file_systems_own_requests(tmp_path: Path) -> None:
     file = tmp_path / "io.bin"
     nameless = replace(PLAIN, inode=0)
-    file.write_bytes(file_of([nameless, replace(nameless, flags=2 | META), replace(nameless, origin=JOURNAL)]))
-    assert decode.read_table(file)["component"].to_pylist() == [None, "metadata", "journal"]
+    changes: list[dict[str, Any]] = [{}, {"flags": 2 | META}, {"origin": JOURNAL}, {"flags": 1 | SWAP}]
+    file.write_bytes(file_of([replace(nameless, **change) for change in changes]))
+    assert decode.read_table(file)["component"].to_pylist() == [None, "metadata", "journal", "swap"]
 
 
 def test_rules_of_ones_own(tmp_path: Path) -> None:
@@ -87,6 +88,7 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         ("wal mode=X", "not one of R, W, D, F"),
         ("wal origin=kernel", "not one of"),
         ("wal meta=1", "not one of no, yes"),
+        ("wal swap=1", "not one of no, yes"),
     ],
 )
 def test_wrong_rules(line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +117,17 @@ def first_match(rules: list[components.Rule], path: str | None, comm: str, kind:
 
 conditions = st.lists(
     st.sampled_from(
-        ["path=/a/*", "path=/a/**", "path=**.log", "comm=j*", "comm=kw?", "mode=R", "origin=journal", "meta=yes"]
+        [
+            "path=/a/*",
+            "path=/a/**",
+            "path=**.log",
+            "comm=j*",
+            "comm=kw?",
+            "mode=R",
+            "origin=journal",
+            "meta=yes",
+            "swap=no",
+        ]
     ),
     min_size=1,
     max_size=4,
@@ -126,7 +138,7 @@ records = st.tuples(
     st.sampled_from(["java", "kw1", "x", "j"]),
     st.integers(0, 3),
     st.integers(0, 4),
-    st.booleans(),
+    st.sampled_from([0, META, SWAP]),
 )
 
 
@@ -139,7 +151,7 @@ def test_the_table_says_what_the_rules_say(lines: list[list[str]], blocks: list[
     tasks: dict[str, int] = {}
     for rows in blocks:
         block = np.zeros(len(rows), RECORD)
-        for slot, (path, comm, mode, origin, _) in zip(block, rows, strict=True):
+        for slot, (path, comm, mode, origin, flag) in zip(block, rows, strict=True):
             if path not in files:
                 files[path] = len(files)
                 definitions.add(b'{"file": %d, "inode": 1, "path": "%s"}' % (files[path], str(path).encode()))
@@ -147,7 +159,8 @@ def test_the_table_says_what_the_rules_say(lines: list[list[str]], blocks: list[
                 tasks[comm] = len(tasks) + 1
                 definitions.add(b'{"task": %d, "pid": 1, "cgroup_id": 1, "comm": "%s"}' % (tasks[comm], comm.encode()))
             slot["file"], slot["task"], slot["mode"], slot["origin"] = files[path], tasks[comm], mode, origin
-        codes = table.codes(definitions, block, np.array([meta for *_, meta in rows], np.bool_))
+            slot["flags"] = flag | 3
+        codes = table.codes(definitions, block)
         names = [None if code == NO_TEXT else table.names[code] for code in codes]
-        kinds = [(mode * 6 + origin) * 2 + meta for _, _, mode, origin, meta in rows]
+        kinds = [(mode * 6 + origin) * 3 + (0, META, SWAP).index(flag) for _, _, mode, origin, flag in rows]
         assert names == [first_match(rules, r[0], r[1], kind) for r, kind in zip(rows, kinds, strict=True)]

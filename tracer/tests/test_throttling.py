@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tracer.tests.cgroups import limited, start_in
 from tracer.tests.test_attribution import IO_URING, OTHER, SYSCALL, WRITEBACK, lay_out
 from tracer.tests.test_control import total_ns
 from tracer.tests.test_trace import assert_closed
@@ -32,58 +30,20 @@ JOBS = {
 }
 
 
-def place() -> tuple[Path, bool]:
-    """Where cgroups that can limit block I/O are made, and whether they are of version 2."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, where, kind, options, *_ = line.split()
-        if kind == "cgroup" and "blkio" in options.split(","):
-            return Path(where), False
-        if kind == "cgroup2" and "io" in Path(where, "cgroup.controllers").read_text().split():
-            return Path(where), True
-    pytest.skip("no cgroup that can limit block I/O")
-
-
-@contextmanager
-def io_controller(parent: Path) -> Iterator[None]:
-    """For the cgroups in this one; a machine that had it off has it off again."""
-    control = parent / "cgroup.subtree_control"
-    was_on = "io" in control.read_text().split()
-    control.write_text("+io")
-    try:
-        yield
-    finally:
-        if not was_on:
-            control.write_text("-io")
-
-
 @pytest.fixture
-def limited(disk: str) -> Iterator[Path]:
+def group(disk: str) -> Iterator[Path]:
     """What a process writes itself to, to be limited on this disk."""
-    parent, is_new = place()
-    with io_controller(parent) if is_new else nullcontext():
-        yield from limited_group(parent, is_new, disk)
-
-
-def limited_group(parent: Path, is_new: bool, disk: str) -> Iterator[Path]:
     number = Path(f"/sys/block/{disk}/dev").read_text().strip()
-    group = parent / f"strata-test-{os.getpid()}"
-    group.mkdir()
-    try:
-        if is_new:
-            (group / "io.max").write_text(f"{number} riops={PER_SECOND} wiops={PER_SECOND}")
-        else:
-            for way in ("read", "write"):
-                (group / f"blkio.throttle.{way}_iops_device").write_text(f"{number} {PER_SECOND}")
-        yield group / "cgroup.procs"
-    finally:
-        group.rmdir()
+    v1 = {f"blkio.throttle.{way}_iops_device": f"{number} {PER_SECOND}" for way in ("read", "write")}
+    v2 = {"io.max": f"{number} riops={PER_SECOND} wiops={PER_SECOND}"}
+    with limited(("blkio", "io"), v1=v1, v2=v2) as procs:
+        yield procs
 
 
 def run_in(group: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     """The process of fio, and what it says about its job."""
-    command = ["fio", "--name=job", "--output-format=json", "--randseed=7", "--thread", *arguments]
-    process = subprocess.Popen(["sh", "-c", 'echo $$ >"$0" && exec "$@"', group, *command], stdout=subprocess.PIPE)
-    said = process.communicate(timeout=60)[0].decode()
+    process = start_in(group, "fio", "--name=job", "--output-format=json", "--randseed=7", "--thread", *arguments)
+    said = process.communicate(timeout=60)[0]
     assert process.returncode == 0
     job: dict[str, Any] = json.loads(said[said.index("{") :])["jobs"][0]
     return process.pid, job
@@ -91,12 +51,12 @@ def run_in(group: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("workload", list(JOBS))
 def test_whose_they_are_and_how_long_they_wait(
-    mounted: Path, disk: str, limited: Path, workload: str, tmp_path: Path
+    mounted: Path, disk: str, group: Path, workload: str, tmp_path: Path
 ) -> None:
     path = mounted / "file"
     lay_out(path, 8)
     with tracing(tmp_path / "io.bin", "--device", disk, *(["--vfs"] if BACKEND == "core" else [])) as trace:
-        pid, job = run_in(limited, f"--filename={path}", "--size=8m", f"--number_ios={BLOCKS}", *JOBS[workload])
+        pid, job = run_in(group, f"--filename={path}", "--size=8m", f"--number_ios={BLOCKS}", *JOBS[workload])
         assert trace.stop() == 0
     assert_closed(trace, disk)
     own = [r for r in trace.records() if r.path == str(path)]
