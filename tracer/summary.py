@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 
 from tracer.components import DEFAULT_RULES, RulesError
 from tracer.decode import (
+    EXIT_OUTPUT,
     EXIT_UNREADABLE,
     EXIT_USAGE,
     IO_COLUMNS,
@@ -187,9 +189,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"tracer.summary: {error}", file=sys.stderr)
         return EXIT_USAGE if str(error.filename) == str(options.rules) else EXIT_UNREADABLE
-    print(json.dumps(report) if options.format == "json" else text(report, options.top))
+    try:
+        print(json.dumps(report) if options.format == "json" else text(report, options.top), flush=True)
+    except OSError as error:
+        print(f"tracer.summary: standard output: {error}", file=sys.stderr)
+        return EXIT_OUTPUT
     return 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it, as it ends others
     sys.exit(main())

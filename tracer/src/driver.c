@@ -123,9 +123,22 @@ static void linked_name(const char *disk, const char *link, char name[NAME_MAX +
 	snprintf(name, NAME_MAX + 1, "%s", basename(target));
 }
 
+/* On PCI: nvme_sq is of that driver, and over a network or in memory (nvme-tcp, nvme-loop) there are other ones. */
 static bool is_nvme(const char *disk)
 {
-	return strncmp(disk, "nvme", 4) == 0;
+	char path[PATH_MAX], transport[16] = "pcie";
+	FILE *file;
+
+	if (strncmp(disk, "nvme", 4) != 0)
+		return false;
+	snprintf(path, sizeof(path), "/sys/block/%s/device/transport", disk);
+	file = fopen(path, "re");
+	if (file) {
+		if (fscanf(file, "%15s", transport) != 1)
+			transport[0] = 0;
+		fclose(file);
+	}
+	return strcmp(transport, "pcie") == 0;
 }
 
 bool driver_is(const char *disk, const char *link, const char *wanted)
