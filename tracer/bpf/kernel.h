@@ -295,17 +295,18 @@ struct pt_regs {
 
 /* The number of the system call that the task is in; -1 in a page fault or an interrupt of user mode. */
 #if defined(__TARGET_ARCH_x86)
-#define SYSCALL_NUMBER(regs) ((long)(regs)->orig_ax)
-#define PEEK_SYSCALL_NUMBER(regs) ((long)PEEK(pt_regs, regs, orig_ax))
-#define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->di)
-#define FUNCTION_ARGUMENT_1(regs) ((regs)->di)
-#define FUNCTION_ARGUMENT_2(regs) ((regs)->si)
+#define SYSCALL_NUMBER(at) ((long)(at)->orig_ax)
+#define PEEK_SYSCALL_NUMBER(at) ((long)PEEK(pt_regs, at, orig_ax))
+#define SYSCALL_FIRST_ARGUMENT(at) ((at)->di)
+#define FUNCTION_ARGUMENT_1(at) ((at)->di)
+#define FUNCTION_ARGUMENT_2(at) ((at)->si)
 #elif defined(__TARGET_ARCH_arm64)
-#define SYSCALL_NUMBER(regs) ((long)(regs)->syscallno)
-#define PEEK_SYSCALL_NUMBER(regs) ((long)PEEK(pt_regs, regs, syscallno))
-#define SYSCALL_FIRST_ARGUMENT(regs) ((regs)->orig_x0)
-#define FUNCTION_ARGUMENT_1(regs) ((regs)->regs[0])
-#define FUNCTION_ARGUMENT_2(regs) ((regs)->regs[1])
+/* Of 32 bits: the verifier of 6.1 does not see the bounds of one that is extended by its sign. */
+#define SYSCALL_NUMBER(at) ((__u32)(at)->syscallno)
+#define PEEK_SYSCALL_NUMBER(at) ((__u32)PEEK(pt_regs, at, syscallno))
+#define SYSCALL_FIRST_ARGUMENT(at) ((at)->orig_x0)
+#define FUNCTION_ARGUMENT_1(at) ((at)->regs[0])
+#define FUNCTION_ARGUMENT_2(at) ((at)->regs[1])
 #else
 #error "where does this machine keep the number of the system call?"
 #endif

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import altered
+from tracer.tests.tracing import TRACER, altered
 
 OTHER_RELEASE = "4.19.0-27-amd64"
 
@@ -112,6 +113,17 @@ def test_the_core_programs_keep_to_the_helpers_of_linux_5_15(binary: Path) -> No
                 called.add(immediate)
     assert 5 in called  # bpf_ktime_get_ns
     assert max(called) <= LAST_HELPER
+
+
+@pytest.mark.parametrize("architecture", ["x86", "arm64"])
+def test_the_core_programs_are_of_both_architectures(architecture: str, tmp_path: Path) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("no compiler here: install the package clang")
+    made = tmp_path / "iotrace.bpf.o"
+    command = ["make", "-C", str(TRACER.parents[1]), f"BUILD={tmp_path}", f"BPF_ARCH={architecture}", str(made)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert made.read_bytes().startswith(b"\x7fELF")
 
 
 @pytest.mark.bpf
