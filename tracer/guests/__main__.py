@@ -17,7 +17,8 @@ from pathlib import Path
 
 from tracer.guests.command import UnavailableError
 from tracer.guests.kernels import KERNELS, prepare
-from tracer.guests.matrix import DEFAULT, VARIANTS, GuestResult, cells, run_guests
+from tracer.guests.matrix import GuestResult, cells, run_guests
+from tracer.guests.variants import DEFAULT, VARIANTS
 
 EXIT_WRONG = 1
 EXIT_UNAVAILABLE = 3
@@ -60,7 +61,7 @@ def main() -> int:
             shutil.rmtree(out / name, ignore_errors=True)
         try:
             for name in variants if options.renew else ():
-                prepare(KERNELS[VARIANTS[name].series], renew=True)
+                prepare(KERNELS[VARIANTS[name].kernel], renew=True)
             results = run_guests(out.absolute(), variants, tests_until_s=options.tests_until)
         except UnavailableError as error:
             print(f"no guests: {error}", file=sys.stderr)

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 TIMEOUT_S = 180
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stratabench" / "guests"
 
 
 class UnavailableError(Exception):

@@ -16,6 +16,12 @@ MODES = {
     ("5.10-bcc", "nvme0n1"): "nvme",
     ("5.10-bcc", "vda"): "kprobe",
     ("5.10-bcc", "sda"): "scsi",
+    ("6.1-arm64", "nvme0n1"): "nvme",
+    ("6.1-arm64", "vda"): "kprobe",
+    ("6.1-arm64", "sda"): "scsi",
+    ("6.12-arm64", "nvme0n1"): "nvme",
+    ("6.12-arm64", "vda"): "fentry",
+    ("6.12-arm64", "sda"): "scsi",
 }
 
 # Layers that a mode must show for every read and write of data. A write that waits for a flush of the device comes to
@@ -29,7 +35,7 @@ MISSED_BY_KPROBES = 0.2
 
 # Workloads of one system call a request, whose VFS layer must be there too, and the way back with --vfs.
 TIMED_BY_SYSCALL = ("synchronous",)
-WITH_RETURNS = ("6.1", "6.12")
+WITH_RETURNS = ("6.1", "6.12", "6.1-arm64", "6.12-arm64")
 # Those whose requests of io_uring are the calls; there `vfs_ns` must be there.
 TIMED_BY_RING = ("io_uring",)
-WITH_RINGS = ("6.1", "6.12")
+WITH_RINGS = WITH_RETURNS

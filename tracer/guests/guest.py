@@ -1,5 +1,6 @@
-"""One guest: a kernel in QEMU with two NVMe, a virtio-blk and a virtio-scsi disk, and this machine's files, read-only.
+"""One guest: a kernel in QEMU with two NVMe, a virtio-blk and a virtio-scsi disk, and files, read-only.
 
+The files are this machine's, or those of another architecture; there /project, which the job mounts, is this project.
 The guest runs one shell script and powers off. What it writes to /out is in the given folder afterwards.
 """
 
@@ -16,8 +17,9 @@ from pathlib import Path
 
 from tracer.guests.command import UnavailableError
 from tracer.guests.kernels import Bootable
+from tracer.guests.roots import HERE, MACHINES
 
-QEMU = "qemu-system-x86_64"
+REPOSITORY = Path(__file__).resolve().parents[2]
 CPUS = 2
 MEMORY_MB = 3072
 DISK_BYTES = 512 << 20  # mkfs.xfs refuses less than 300 MB
@@ -26,6 +28,31 @@ KVM_ERROR = b"KVM internal error"
 # One thread for all CPUs of the guest: with one each, a CPU may run code that another one has just patched, and the
 # kernel dies ("Oops: int3") where probes are attached under load. It is also faster for such guests.
 TCG = "tcg,thread=single"
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """How QEMU makes a machine of one architecture; `kernel`: what its kernel is told besides."""
+
+    program: str
+    package: str
+    machine: tuple[str, ...]
+    kernel: str
+
+
+EMULATORS = {
+    # no_timer_check: where the host has too much to do, an emulated timer is late, and the kernel would panic for it.
+    "amd64": Emulator(
+        "qemu-system-x86_64", "qemu-system-x86", ("-M", "q35", "-cpu", "max"), "console=ttyS0 no_timer_check"
+    ),
+    # The architecture's own way to sign pointers takes most of an emulated CPU's time.
+    "arm64": Emulator(
+        "qemu-system-aarch64",
+        "qemu-system-arm",
+        ("-M", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"),
+        "console=ttyAMA0",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -41,13 +68,13 @@ class GuestError(Exception):
 
 
 def _arguments(bootable: Bootable, accelerator: str, console: Path, append: str = "") -> list[str]:
-    # no_timer_check: where the host has too much to do, an emulated timer is late, and the kernel would panic for it.
-    kernel = f"console=ttyS0 loglevel=3 panic=-1 mitigations=off lockdown=none no_timer_check {append}".strip()
-    machine = ["-M", "q35", "-accel", accelerator, "-cpu", "max", "-smp", str(CPUS), "-m", str(MEMORY_MB)]
+    emulator = EMULATORS[bootable.architecture]
+    kernel = f"{emulator.kernel} loglevel=3 panic=-1 mitigations=off lockdown=none {append}".strip()
+    machine = [*emulator.machine, "-accel", accelerator, "-smp", str(CPUS), "-m", str(MEMORY_MB)]
     quiet = ["-display", "none", "-monitor", "none", "-net", "none", "-no-reboot", "-serial", f"file:{console}"]
     boot = ["-kernel", str(bootable.vmlinuz), "-initrd", str(bootable.initramfs), "-append", kernel]
     # The guest ends with whoever started it, however that ends.
-    return ["setpriv", "--pdeathsig", "KILL", QEMU, *machine, *quiet, *boot]
+    return ["setpriv", "--pdeathsig", "KILL", emulator.program, *machine, *quiet, *boot]
 
 
 def _drive(name: str, image: Path) -> list[str]:
@@ -72,9 +99,12 @@ def _disks(folder: Path) -> list[str]:
     ]
 
 
-def _shares(out: Path) -> list[str]:
-    root = "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
-    return ["-virtfs", root, "-virtfs", f"local,path={out},mount_tag=out,security_model=none"]
+def _shares(bootable: Bootable, out: Path) -> list[str]:
+    read_only = "security_model=none,readonly=on,multidevs=remap"
+    shares = [f"path={bootable.root},mount_tag=root,{read_only}", f"path={out},mount_tag=out,security_model=none"]
+    if bootable.architecture != HERE:
+        shares.append(f"path={REPOSITORY},mount_tag=project,{read_only}")
+    return [word for share in shares for word in ("-virtfs", f"local,{share}")]
 
 
 def _cpu_s(pid: int) -> float:
@@ -101,16 +131,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def check() -> None:
-    """Raises UnavailableError when no guest can be had here."""
-    if platform.machine() != "x86_64":
-        raise UnavailableError(f"the guests are x86_64, this machine is {platform.machine()}")
-    if not shutil.which(QEMU):
-        raise UnavailableError(f"{QEMU} is not installed: install the package qemu-system-x86")
+def check(*architectures: str) -> None:
+    """Raises UnavailableError when no guests of these architectures can be had here."""
+    if platform.machine() != MACHINES[HERE]:
+        raise UnavailableError(f"guests need a machine with {MACHINES[HERE]}, this one has {platform.machine()}")
+    for emulator in (EMULATORS[name] for name in architectures):
+        if not shutil.which(emulator.program):
+            raise UnavailableError(f"{emulator.program} is not installed: install the package {emulator.package}")
 
 
 def choose_accelerator(bootable: Bootable) -> str:
     """KVM where a guest comes up under it within some seconds (that /dev/kvm opens says little), else emulation."""
+    if bootable.architecture != HERE:
+        return TCG
     try:
         with Path("/dev/kvm").open("r+b"):
             pass
@@ -142,7 +175,7 @@ def run_guest(bootable: Bootable, accelerator: str, job: str, out: Path, limits:
     what = f"guest with kernel {bootable.release}"
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="strata-guest-") as images:
-        command = [*_arguments(bootable, accelerator, console), *_disks(Path(images)), *_shares(out)]
+        command = [*_arguments(bootable, accelerator, console), *_disks(Path(images)), *_shares(bootable, out)]
         with (out / "qemu.log").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             try:

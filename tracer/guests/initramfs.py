@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracer.guests.command import UnavailableError, run
+from tracer.guests.command import run
 
 INIT = Path(__file__).with_name("init")
-BUSYBOX = ("busybox", "busybox-static")
 MODULES = (
     *("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "nvme"),
     *("9pnet_virtio", "9p", "overlay", "ext4", "xfs", "loop"),
@@ -44,13 +42,13 @@ def recipe() -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def write(target: Path, tree: Path, release: str) -> None:
-    """Writes the initramfs for the kernel unpacked in `tree`."""
+def write(target: Path, tree: Path, release: str, busybox: Path) -> None:
+    """Writes the initramfs for the kernel unpacked in `tree`, with a static busybox."""
     archive = bytearray()
     for folder in ("dev", "proc", "sys", "lower", "upper", "root", "bin", "modules"):
         archive += _entry(folder, 0o040755)
     archive += _entry("dev/console", 0o020600, device=(5, 1))
-    archive += _entry("bin/busybox", 0o100755, _busybox().read_bytes())
+    archive += _entry("bin/busybox", 0o100755, busybox.read_bytes())
     archive += _entry("init", 0o100755, INIT.read_bytes())
     for number, module in enumerate(_modules(tree, release)):
         content = module.read_bytes()
@@ -59,15 +57,6 @@ def write(target: Path, tree: Path, release: str) -> None:
         archive += _entry(f"modules/{number:03d}-{module.name.removesuffix('.xz')}", 0o100644, content)
     archive += _entry("TRAILER!!!", 0)
     target.write_bytes(archive)
-
-
-def _busybox() -> Path:
-    for name in BUSYBOX:
-        found = shutil.which(name)
-        # A dynamic busybox would need the machine's libraries before they are there.
-        if found and "NEEDED" not in run("readelf", "-d", found):
-            return Path(found)
-    raise UnavailableError("no static busybox: install the package busybox-static")
 
 
 def _modules(tree: Path, release: str) -> Iterator[Path]:

@@ -16,7 +16,9 @@ from tracer.guests.command import UnavailableError
 from tracer.guests.guest import TCG, GuestError, Limits, check, run_guest
 from tracer.guests.judge import judge
 from tracer.guests.kernels import KERNELS, Bootable, prepare
-from tracer.guests.matrix import DEFAULT, GuestResult, cells
+from tracer.guests.matrix import GuestResult, cells
+from tracer.guests.roots import HERE
+from tracer.guests.variants import DEFAULT
 
 pytestmark = pytest.mark.guest
 
@@ -134,7 +136,7 @@ def test_the_judge_finds_what_is_wrong(
 @pytest.fixture
 def bootable() -> Bootable:
     try:
-        check()
+        check(HERE)
         return prepare(KERNELS["6.1"])
     except UnavailableError as reason:
         pytest.skip(f"no guests: {reason}")
