@@ -33,6 +33,7 @@ MODULES = (
     # ext4 and XFS ask for this one by its algorithm, so it is nobody's dependency.
     "crc32c_generic",
     "sch_tbf",
+    *("nvmet", "nvmet_tcp", "nvme_tcp", "configfs"),
 )
 
 
