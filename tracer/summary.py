@@ -32,14 +32,14 @@ from tracer.decode import (
     read_batches,
 )
 from tracer.groups import Distribution, Group, Groups, Sums
-from tracer.summary_text import text
+from tracer.summary_text import SECOND, text
 from tracer.tracefile import TraceFileError
 
 DISK = ("device", "mode")
 TIMES = (*LAYERS, "total_ns", "return_ns")
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
-#: What requests may be grouped by; times and places are not.
-GROUPED_BY = [name for name in IO_COLUMNS if name not in ("t_us", "t_unix_ns", "node", "sector", *TIMES)]
+#: What requests may be grouped by, besides the second of the trace in which they began.
+GROUPED_BY = [SECOND, *(name for name in IO_COLUMNS if name not in ("t_us", "t_unix_ns", "node", "sector", *TIMES))]
 
 
 class Summary:
@@ -53,11 +53,13 @@ class Summary:
         self._slowest = PLAIN_SCHEMA.empty_table()
 
     def add(self, batch: pa.RecordBatch) -> None:
+        second = pc.floor(pc.divide(batch["t_us"], 1e6)).cast(pa.int64())
+        batch = batch.append_column(SECOND, second)
         for groups in (self._disks, *self._by):
             groups.add(batch)
         for sums in self._times.values():
             sums.add(batch)
-        slowest = pa.Table.from_batches([plain(self._slowest_of(batch))])
+        slowest = pa.Table.from_batches([plain(self._slowest_of(batch).select(PLAIN_SCHEMA.names))])
         self._slowest = self._slowest_of(pa.concat_tables([self._slowest, slowest]))
 
     def report(self) -> dict[str, Any]:
@@ -74,7 +76,8 @@ class Summary:
         return {"disks": disks, "by": by, "slowest": self._slowest.to_pylist()}
 
     def _slowest_of(self, rows: Any) -> Any:
-        return rows.take(pc.select_k_unstable(rows, self._count, [("total_ns", "descending")]))
+        timed = rows.filter(rows["total_ns"].is_valid())
+        return timed.take(pc.select_k_unstable(timed, self._count, [("total_ns", "descending")]))
 
 
 def _group(keys: Sequence[str], group: Group) -> dict[str, Any]:

@@ -15,6 +15,8 @@ LAYERS = {"vfs_ns": "VFS", "block_ns": "block", "driver_ns": "driver", "device_n
 TIMES = {**LAYERS, "total_ns": "total", "return_ns": "return"}
 QUANTILES = {"mean_ns": "mean", "p50_ns": "p50", "p90_ns": "p90", "p99_ns": "p99", "p999_ns": "p99.9", "max_ns": "max"}
 KIB, MIB = 1 << 10, 1 << 20
+#: A group of this comes in its place in time, and is never left out.
+SECOND = "second"
 #: More than any line has: a number that is cut is worse than a line that a terminal breaks.
 WIDTH = 10_000
 
@@ -29,7 +31,7 @@ def text(report: dict[str, Any], top: int) -> str:
     parts += [_calls(file["status"]["vfs"]) for file in files if file["status"] and file["status"]["vfs"]]
     parts += [_groups(by["by"], by["groups"], top) for by in report["by"] if by["groups"]]
     if report["slowest"]:
-        parts.append(_slowest(report["slowest"], min(file["first_unix_ns"] for file in files if file["rows"])))
+        parts.append(_slowest(report["slowest"]))
     return "\n\n".join(parts)
 
 
@@ -107,6 +109,8 @@ def _calls(vfs: dict[str, Any]) -> str:
 
 def _groups(keys: Sequence[str], groups: list[dict[str, Any]], top: int) -> str:
     all_ns = sum(group["sums_ns"].get("total_ns", 0) for group in groups)
+    if SECOND in keys:
+        groups, top = sorted(groups, key=lambda group: group[SECOND]), len(groups)
     rows = []
     for group in groups[:top]:
         total = group["total"]
@@ -126,10 +130,10 @@ def _groups(keys: Sequence[str], groups: list[dict[str, Any]], top: int) -> str:
     return "\n".join([f"by {', '.join(keys)} (us)", _table(headings, rows, len(keys)), *more])
 
 
-def _slowest(rows: list[dict[str, Any]], first_unix_ns: int) -> str:
+def _slowest(rows: list[dict[str, Any]]) -> str:
     cells = [
         [
-            f"{(row['t_unix_ns'] - first_unix_ns) / 1e9:,.3f}",
+            f"{row['t_us'] / 1e6:,.3f}",
             row["device"] or "",
             row["mode"] or "",
             f"{row['size_bytes'] / KIB:,.0f}",
