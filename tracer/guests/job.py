@@ -107,11 +107,11 @@ def job(variant: Variant, accelerator: str, tests_until_s: float) -> str:
             # Only in the guest's own layer of files.
             r"printf '#!/bin/sh\nexec cat /out/compiled\n' >tracer/build/strata-bcc-compile",
         ]
-    lines.append("$python -m tracer.guests.workloads /out/workloads || exit 1")
+    lines.append('"$python" -m tracer.guests.workloads /out/workloads || exit 1')
     if tests_until_s:
         lines += [
             f"export {TESTS_UNTIL}={tests_until_s}",
-            "$python -m pytest -q -m bpf -p no:cacheprovider --color=no --junitxml=/out/tests.xml "
+            '"$python" -m pytest -q -m bpf -p no:cacheprovider --color=no --junitxml=/out/tests.xml '
             f"{deselected} {_tests(variant)}\n[ $? -le 1 ]",
         ]
     return "\n".join(lines) + "\n"

@@ -108,11 +108,11 @@ def prepare(kernel: Kernel, *, renew: bool = False) -> Bootable:
 
 def prepare_headers(kernel: Kernel) -> Path:
     """Returns a folder with the kernel's headers, as one tree; fetches them once. May raise UnavailableError."""
-    folder = CACHE / f"{kernel.series}-headers"
+    folder = CACHE / f"{kernel.name}-headers"
     if folder.exists():
         return folder
     CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{kernel.series}-headers.new-") as scratch:
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{kernel.name}-headers.new-") as scratch:
         apt = open_apt(kernel.suite, kernel.architecture, Path(scratch))
         package = _newest(apt, kernel, "linux-headers")
         tree = Path(scratch) / "tree"

@@ -23,7 +23,7 @@ VARIANTS = {
         Variant("6.1-bcc", "6.1", "bcc"),
         # Tracepoints and structures as they were before 5.11. Not in DEFAULT: an old suite may leave the archive.
         Variant("5.10-bcc", "5.10", "bcc"),
-        # Not in DEFAULT: they need a compiler and an emulator of their own, and 230 MB.
+        # Not in DEFAULT: they need a compiler and an emulator of their own, and 600 MB of disk.
         Variant("6.1-arm64", "6.1-arm64", "core"),
         Variant("6.12-arm64", "6.12-arm64", "core"),
     )
