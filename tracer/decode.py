@@ -249,19 +249,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for file in options.files
         )
         rows = write(batches, options.csv, options.parquet)
-    except TraceFileError as error:
-        print(f"tracer.decode: {error}", file=sys.stderr)
-        return EXIT_UNREADABLE
-    except RulesError as error:
-        print(f"tracer.decode: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except OSError as error:
-        print(f"tracer.decode: {error}", file=sys.stderr)
-        if str(error.filename) == str(options.rules):
-            return EXIT_USAGE
-        return EXIT_UNREADABLE if str(error.filename) in map(str, options.files) else EXIT_OUTPUT
+    except (TraceFileError, RulesError, OSError) as error:
+        return failed("tracer.decode", error, options)
     print(f"{rows} records")
     return 0
+
+
+def failed(program: str, error: TraceFileError | RulesError | OSError, options: argparse.Namespace) -> int:
+    """Tells of it on stderr; returns the exit code. `options`: `files` that were read, and `rules`."""
+    print(f"{program}: {error}", file=sys.stderr)
+    if isinstance(error, RulesError):
+        return EXIT_USAGE
+    if isinstance(error, TraceFileError):
+        return EXIT_UNREADABLE
+    if str(error.filename) == str(options.rules):
+        return EXIT_USAGE
+    return EXIT_UNREADABLE if str(error.filename) in map(str, options.files) else EXIT_OUTPUT
 
 
 if __name__ == "__main__":

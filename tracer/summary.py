@@ -22,12 +22,10 @@ import pyarrow.compute as pc
 
 from tracer.components import DEFAULT_RULES, RulesError
 from tracer.decode import (
-    EXIT_OUTPUT,
-    EXIT_UNREADABLE,
-    EXIT_USAGE,
     IO_COLUMNS,
     LAYERS,
     PLAIN_SCHEMA,
+    failed,
     plain,
     read_batches,
 )
@@ -183,20 +181,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         report = summarise(options.files, options.by or [["component"]], options.slowest, options.rules)
-    except TraceFileError as error:
-        print(f"tracer.summary: {error}", file=sys.stderr)
-        return EXIT_UNREADABLE
-    except RulesError as error:
-        print(f"tracer.summary: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except OSError as error:
-        print(f"tracer.summary: {error}", file=sys.stderr)
-        return EXIT_USAGE if str(error.filename) == str(options.rules) else EXIT_UNREADABLE
-    try:
         print(json.dumps(report) if options.format == "json" else text(report, options.top), flush=True)
-    except OSError as error:
-        print(f"tracer.summary: standard output: {error}", file=sys.stderr)
-        return EXIT_OUTPUT
+    except (TraceFileError, RulesError, OSError) as error:
+        return failed("tracer.summary", error, options)
     return 0
 
 
