@@ -45,7 +45,7 @@ EMULATORS = {
     "amd64": Emulator(
         "qemu-system-x86_64", "qemu-system-x86", ("-M", "q35", "-cpu", "max"), "console=ttyS0 no_timer_check"
     ),
-    # The architecture's own way to sign pointers takes most of an emulated CPU's time.
+    # QEMU's documentation (Arm CPU features): the architecture's own way to sign pointers is slow to emulate.
     "arm64": Emulator(
         "qemu-system-aarch64",
         "qemu-system-arm",

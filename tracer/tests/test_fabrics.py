@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -72,8 +73,7 @@ def connected() -> Iterator[tuple[str, str]]:
     (controller,) = set(Path("/sys/class/nvme").iterdir()) - before
     try:
         path = until(lambda: list(controller.glob("nvme*n*"))).name
-        number = path.partition("c")[0].removeprefix("nvme") if "c" in path else path.removeprefix("nvme").split("n")[0]
-        head = f"nvme{number}n1"
+        head = re.sub(r"c\d+", "", path)
         until(lambda: [Path(f"/dev/{head}")] if Path(f"/dev/{head}").exists() else [])
         yield head, path
     finally:
