@@ -9,7 +9,8 @@
 #define BCC_FUNCTIONS(function)                                                                                       \
 	function(iomap_dio_bio_end_io) function(blkdev_bio_end_io) function(blkdev_bio_end_io_async)                  \
 		function(blkdev_bio_end_io_simple) function(xlog_bio_end_io) function(dio_bio_end_io)                 \
-			function(dio_bio_end_aio) function(end_swap_bio_read) function(end_swap_bio_write)
+			function(dio_bio_end_aio) function(end_swap_bio_read) function(end_swap_bio_write)        \
+				function(swap_bio_read_end_io)
 
 enum bcc_function {
 #define BCC_FUNCTION_NUMBER(name) BCC_##name,

@@ -120,6 +120,7 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 #define READ_STRING read_string
 #define REQ_FLAG(bit) (1U << (bit))
 #define OFFSET_OF(type, field) offsetof(type, field)
+#define ALIAS_OFFSET OFFSET_OF(struct dentry, d_u.d_alias)
 
 #define FIELD(pointer, field)                                                                                         \
 	({                                                                                                            \
@@ -152,6 +153,16 @@ static __always_inline u64 number_at(u64 address)
 	bpf_probe_read(&number, sizeof(number), (void *)address);
 	return number;
 }
+
+/* The first page of the folio that the page belongs to. */
+static __always_inline u64 head_of(struct page *page, u64 *cell)
+{
+	u64 head = PEEK(page, page, compound_head);
+
+	return head & 1 ? head - 1 : (u64)page;
+}
+
+#define are_pinned(bio) false
 
 /* The structures of the device mapper and of md stand in no header. */
 #define original_of(cell, bio, end, private) 0

@@ -42,6 +42,10 @@ struct qstr {
 struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
+	struct hlist_node d_alias;
+};
+
+struct dentry___named_union { /* until 6.18 or later */
 	union {
 		struct hlist_node d_alias;
 	} d_u;
@@ -53,6 +57,10 @@ struct address_space {
 
 struct page {
 	struct address_space *mapping;
+	unsigned long compound_info; /* since 7.2 or earlier */
+};
+
+struct page___pointing {
 	unsigned long compound_head;
 };
 

@@ -33,7 +33,7 @@ static __always_inline struct dentry *dentry_of(struct inode *inode)
 
 	if (!alias)
 		return NULL;
-	return (struct dentry *)((void *)alias - OFFSET_OF(struct dentry, d_u.d_alias));
+	return (struct dentry *)((void *)alias - ALIAS_OFFSET);
 }
 
 /* False: no file, or a block device. */

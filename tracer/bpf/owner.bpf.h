@@ -15,14 +15,10 @@
  */
 static __always_inline struct inode *inode_of_page(struct bio_vec *first, __u64 *cell)
 {
-	struct page *page = PEEK(bio_vec, first, bv_page);
+	__u64 head = head_of(PEEK(bio_vec, first, bv_page), cell);
+	__u64 mapping = as_number(cell, PEEK(page, head, mapping));
 	struct inode *inode;
-	/* It shares its place with pointers, so the verifier takes it for one. */
-	__u64 head = as_number(cell, (void *)PEEK(page, page, compound_head)), mapping;
 
-	if (!(head & 1))
-		head = as_number(cell, page) + 1;
-	mapping = as_number(cell, PEEK(page, head - 1, mapping));
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return NULL;
 	inode = PEEK(address_space, mapping, host);
@@ -48,7 +44,7 @@ static __always_inline struct inode *inode_of(struct bio *bio, const struct end 
 		return NULL;
 	/* Direct I/O on the disk itself: the pages are the program's, which may have mapped a file. */
 	if (ENDS_IN(end, blkdev_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_async) ||
-	    ENDS_IN(end, blkdev_bio_end_io_simple))
+	    ENDS_IN(end, blkdev_bio_end_io_simple) || are_pinned(of->original ?: as_number(cell, bio)))
 		return NULL;
 	return of->file ?: inode_of_page(of->pages, cell);
 }
@@ -118,7 +114,7 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 		own_by_thread(flight, current, bio, &of);
 	}
 	flight->generation = 0;
-	if (ENDS_IN(end, end_swap_bio_read) || ENDS_IN(end, end_swap_bio_write))
+	if (ENDS_IN(end, end_swap_bio_read) || ENDS_IN(end, swap_bio_read_end_io) || ENDS_IN(end, end_swap_bio_write))
 		flight->event.flags |= IOTRACE_SWAP;
 	if (opf & REQ_FLAG(__REQ_PREFLUSH))
 		flight->event.flags |= IOTRACE_PREFLUSH;

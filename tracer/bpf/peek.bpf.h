@@ -42,6 +42,9 @@ static __always_inline __u64 forget(__u64 value)
 /* Of one that it does not. */
 #define READ(pointer, field) BPF_CORE_READ(pointer, field)
 #define OFFSET_OF(type, field) bpf_core_field_offset(type, field)
+#define ALIAS_OFFSET                                                                                                  \
+	(bpf_core_field_exists(struct dentry, d_alias) ? OFFSET_OF(struct dentry, d_alias) :                          \
+							 OFFSET_OF(struct dentry___named_union, d_u.d_alias))
 
 /* Since 6.2: the read is then one instruction instead of a call. Set before loading. */
 const volatile bool can_cast;
@@ -74,6 +77,37 @@ static __always_inline __u64 number_at(__u64 address)
 
 	bpf_probe_read_kernel(&number, sizeof(number), (void *)address);
 	return number;
+}
+
+extern const void hugetlb_vmemmap_optimize_folios __ksym __weak;
+
+/*
+ * The first page of the folio that the page belongs to, as a number. What a later page of it says is its address, or, where
+ * the kernel frees memory of such pages (CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP) and the size of one is a power of 2, what to
+ * take of its own address. `cell`: see above; as it shares its place with pointers the verifier takes it for one.
+ */
+static __always_inline __u64 head_of(struct page *page, __u64 *cell)
+{
+	__u64 at = as_number(cell, page), info, size = bpf_core_type_size(struct page);
+
+	if (bpf_core_field_exists(struct page, compound_info))
+		info = as_number(cell, (void *)PEEK(page, page, compound_info));
+	else
+		info = as_number(cell, (void *)PEEK(page___pointing, page, compound_head));
+	if (!(info & 1))
+		return at;
+	if (bpf_core_field_exists(struct page, compound_info) && &hugetlb_vmemmap_optimize_folios && !(size & (size - 1)))
+		return at & info;
+	return info - 1;
+}
+
+/* Set before loading: BIO_PAGE_PINNED of bio.bi_flags; 16, which is none, before 6.5. */
+const volatile __u32 pinned_bit;
+
+/* The pages are a program's memory, pinned for direct I/O. */
+static __always_inline bool are_pinned(__u64 bio)
+{
+	return PEEK(bio, bio, bi_flags) & 1U << (pinned_bit & 31);
 }
 
 /* The first argument of a tracepoint or function: a pointer that the verifier trusts, and allows no arithmetic on. */
@@ -115,6 +149,7 @@ extern const void blkdev_bio_end_io_simple __ksym __weak;
 extern const void xlog_bio_end_io __ksym __weak;
 extern const void end_swap_bio_read __ksym __weak;
 extern const void end_swap_bio_write __ksym __weak;
+extern const void swap_bio_read_end_io __ksym __weak;
 extern const void bio_chain_endio __ksym __weak;
 extern const void clone_endio __ksym __weak;
 extern const void end_clone_bio __ksym __weak;

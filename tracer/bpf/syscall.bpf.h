@@ -89,7 +89,7 @@ __u64 registers_offset = 0;
 /* The number of the call that the task is in. The helper that finds the registers takes 30 ns where caches are cold. */
 static __always_inline __u64 number_of_call(struct task_struct *current, __u64 *cell)
 {
-	__u64 stack = (__u64)current->stack;
+	__u64 stack = as_number(cell, current->stack);
 
 	if (!registers_offset)
 		registers_offset = as_number(cell, (void *)bpf_task_pt_regs(current)) - stack;

@@ -55,6 +55,10 @@ class Apt:
             raise UnavailableError(f"apt names no {name} of {package}")
         return found[1]
 
+    def packages(self) -> list[str]:
+        """The names of all packages."""
+        return run("apt-cache", *self.options, "pkgnames").split()
+
 
 def _debian_uri(scratch: Path) -> str:
     """Where this machine gets Debian from."""

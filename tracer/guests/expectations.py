@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-# The best honest mode on (variant, disk); docs/tracer.md says what each mode sees.
-MODES = {
-    ("6.1", "nvme0n1"): "nvme",
-    ("6.1", "vda"): "fentry",
-    ("6.1", "sda"): "scsi",
-    ("6.12", "nvme0n1"): "nvme",
-    ("6.12", "vda"): "fentry",
-    ("6.12", "sda"): "scsi",
-    ("6.1-bcc", "nvme0n1"): "nvme",
-    ("6.1-bcc", "vda"): "kprobe",
-    ("6.1-bcc", "sda"): "scsi",
-    ("5.10-bcc", "nvme0n1"): "nvme",
-    ("5.10-bcc", "vda"): "kprobe",
-    ("5.10-bcc", "sda"): "scsi",
-    ("6.1-arm64", "nvme0n1"): "nvme",
-    ("6.1-arm64", "vda"): "kprobe",
-    ("6.1-arm64", "sda"): "scsi",
-    ("6.12-arm64", "nvme0n1"): "nvme",
-    ("6.12-arm64", "vda"): "fentry",
-    ("6.12-arm64", "sda"): "scsi",
-}
+from tracer.guests.variants import VARIANTS
+
+
+def has_core(variant: str) -> bool:
+    """The backend that sees what needs more than the tracepoints."""
+    return VARIANTS[variant].backend == "core"
+
+
+def mode(variant: str, disk: str) -> str:
+    """The best honest mode; docs/tracer.md says what each mode sees."""
+    if disk == "vda":  # arm64 has no trampolines for BPF before 6.4
+        return "fentry" if has_core(variant) and variant != "6.1-arm64" else "kprobe"
+    return {"nvme0n1": "nvme", "sda": "scsi"}[disk]
+
 
 # Layers that a mode must show for every read and write of data. A write that waits for a flush of the device comes to
 # the driver only after that, so its driver layer is not told from the flush: such rows are of mode `block`.
@@ -33,9 +26,7 @@ UNLESS_IT_WAITS_FOR_A_FLUSH = ("driver_ns",)
 # up to this share of the requests is then split as in mode `block`.
 MISSED_BY_KPROBES = 0.2
 
-# Workloads of one system call a request, whose VFS layer must be there too, and the way back with --vfs.
+# Workloads of one system call a request, whose VFS layer must be there too, and with core the way back (--vfs).
 TIMED_BY_SYSCALL = ("synchronous",)
-WITH_RETURNS = ("6.1", "6.12", "6.1-arm64", "6.12-arm64")
-# Those whose requests of io_uring are the calls; there `vfs_ns` must be there.
+# Those whose requests of io_uring are the calls; with core `vfs_ns` must be there.
 TIMED_BY_RING = ("io_uring",)
-WITH_RINGS = WITH_RETURNS

@@ -30,11 +30,11 @@ MODULES = (
         "dm_thin_pool",
         "btrfs",
     ),
-    # ext4 and XFS ask for this one by its algorithm, so it is nobody's dependency.
-    "crc32c_generic",
     "sch_tbf",
     *("nvmet", "nvmet_tcp", "nvme_tcp", "configfs"),
 )
+# ext4 and XFS ask for it by its algorithm, so it is nobody's dependency; 6.18 has it built in.
+NOT_EVERYWHERE = ("crc32c_generic",)
 
 
 def recipe() -> str:
@@ -63,7 +63,8 @@ def write(target: Path, tree: Path, release: str, busybox: Path) -> None:
 def _modules(tree: Path, release: str) -> Iterator[Path]:
     """The files to load, each after those that it needs. A module that the kernel has built in has no file."""
     seen = set()
-    for name in MODULES:
+    there = {path.name.partition(".")[0] for path in (tree / "lib/modules" / release).rglob("*.ko*")}
+    for name in (*MODULES, *there.intersection(NOT_EVERYWHERE)):
         for line in run("modprobe", "-d", tree, "-S", release, "--show-depends", name).splitlines():
             kind, _, path = line.partition(" ")
             path = path.split()[0]

@@ -50,7 +50,7 @@ def judge(variant: str, workload: str, disk: str, out: Path) -> list[str]:
 
 
 def _mode(variant: str, disk: str, device: dict[str, Any], rows: pa.Table) -> Iterator[str]:
-    expected = expectations.MODES[variant, disk]
+    expected = expectations.mode(variant, disk)
     if device["tracing_mode"] != expected:
         yield f"mode {device['tracing_mode']}, expected {expected}"
     modes = set(rows["tracing_mode"].to_pylist()) - {expected, "block"}
@@ -120,7 +120,7 @@ def _layers(variant: str, workload: str, disk: str, rows: pa.Table) -> Iterator[
             yield f"{int((values < 0).sum())} rows with a negative {name}"
     moving = rows.filter(pc.and_(pc.is_in(rows["mode"], pa.array(["R", "W"])), pc.greater(rows["size_bytes"], 0)))
     flushes = len(rows.filter(pc.equal(rows["mode"], "F")))
-    missed = expectations.MISSED_BY_KPROBES if expectations.MODES[variant, disk] == "kprobe" else 0
+    missed = expectations.MISSED_BY_KPROBES if expectations.mode(variant, disk) == "kprobe" else 0
     for mode, waiting in (("R", 0), ("W", flushes)):
         of_mode = moving.filter(pc.equal(moving["mode"], mode))
         allowed = waiting + int(missed * len(of_mode))
@@ -128,7 +128,7 @@ def _layers(variant: str, workload: str, disk: str, rows: pa.Table) -> Iterator[
             missing = of_mode[name].null_count
             if missing > (allowed if name in expectations.UNLESS_IT_WAITS_FOR_A_FLUSH else 0):
                 yield f"{missing} of {len(of_mode)} rows of mode {mode} without {name}"
-    if variant in expectations.WITH_RINGS and workload in expectations.TIMED_BY_RING:
+    if expectations.has_core(variant) and workload in expectations.TIMED_BY_RING:
         own = moving.filter(pc.equal(moving["origin"], "io_uring"))
         if own["vfs_ns"].null_count:
             yield f"{own['vfs_ns'].null_count} of {len(own)} rows of io_uring without vfs_ns"
@@ -136,5 +136,5 @@ def _layers(variant: str, workload: str, disk: str, rows: pa.Table) -> Iterator[
         own = moving.filter(pc.equal(moving["comm"], "fio"))
         if own["vfs_ns"].null_count:
             yield f"{own['vfs_ns'].null_count} of {len(own)} rows of a waiting system call without vfs_ns"
-        if variant in expectations.WITH_RETURNS and own["return_ns"].null_count:
+        if expectations.has_core(variant) and own["return_ns"].null_count:
             yield f"{own['return_ns'].null_count} of {len(own)} rows of a waiting system call without return_ns"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from tracer.guests.command import CACHE, UnavailableError, run
 from tracer.guests.debian import Apt, download, open_apt, sha256
 from tracer.guests.roots import HERE, busybox, root_of
 
+NEWEST = "newest"
+
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel series, and the Debian suite whose `linux-image-<architecture>` is of that series."""
+    """A kernel series (NEWEST: any), and a Debian suite that has kernels of it."""
 
     series: str
     suite: str
@@ -33,6 +36,8 @@ KERNELS = {
         Kernel("5.10", "bullseye"),
         Kernel("6.1", "bookworm"),
         Kernel("6.12", "bookworm-backports"),
+        Kernel("6.18", "trixie-backports"),
+        Kernel(NEWEST, "trixie-backports"),
         Kernel("6.1", "bookworm", "arm64"),
         Kernel("6.12", "bookworm-backports", "arm64"),
     )
@@ -50,28 +55,47 @@ class Bootable:
     root: Path
 
 
-def _newest(apt: Apt, kernel: Kernel, kind: str) -> str:
-    """`linux-image-6.1.0-50-amd64`, when `kind` is linux-image."""
-    package = apt.field(f"{kind}-{kernel.architecture}", "Depends").split()[0]
-    if not package.startswith(f"{kind}-{kernel.series}."):
-        raise UnavailableError(f"{kernel.suite} now has {package}, not a kernel {kernel.series}")
-    return package
+def _release(apt: Apt, kernel: Kernel) -> str:
+    """What `uname -r` says of the newest kernel of the series that the suite has: `6.1.0-50-amd64`."""
+    series = r"[0-9]+\.[0-9]+" if kernel.series == NEWEST else re.escape(kernel.series)
+    image = re.compile(rf"linux-image-({series}\.[0-9.]+(?:-[0-9]+|\+deb[0-9.]+)-{kernel.architecture})")
+    releases = [found[1] for name in apt.packages() if (found := image.fullmatch(name))]
+    if not releases:
+        raise UnavailableError(f"{kernel.suite} has no kernel {kernel.series} for {kernel.architecture}")
+    return max(releases, key=lambda release: [int(number) for number in re.findall("[0-9]+", release)])
+
+
+def _unpack(apt: Apt, release: str, tree: Path) -> list[str]:
+    """Fills `tree` with the kernel, its modules, and the list of those built in. Returns the names of the packages."""
+    packages = [f"linux-image-{release}"]
+    if f"linux-modules-{release} " in apt.field(packages[0], "Depends"):  # since 6.19
+        packages += [f"linux-{part}-{release}" for part in ("base", "binary", "modules")]
+    debs = [download(apt, package) for package in packages]
+    for deb in debs:
+        run("dpkg-deb", "-x", deb, tree)
+    if not (tree / "lib").exists():
+        (tree / "lib").symlink_to("usr/lib")
+    return [deb.name for deb in debs]
+
+
+def _vmlinuz(tree: Path, release: str) -> Path:
+    of_its_own = tree / "usr/lib/modules" / release / "vmlinuz"  # in linux-binary
+    return of_its_own if of_its_own.exists() else tree / "boot" / f"vmlinuz-{release}"
 
 
 def _make(kernel: Kernel, scratch: Path) -> None:
     """Fills the folder `bootable` in `scratch`."""
     apt = open_apt(kernel.suite, kernel.architecture, scratch)
-    package = _newest(apt, kernel, "linux-image")
-    release, deb = package.removeprefix("linux-image-"), download(apt, package)
+    release = _release(apt, kernel)
     tree, made = scratch / "tree", scratch / "bootable"
     made.mkdir()
-    run("dpkg-deb", "-x", deb, tree)
+    packages = _unpack(apt, release, tree)
     run("depmod", "-b", tree, release)
-    shutil.copy(tree / "boot" / f"vmlinuz-{release}", made / "vmlinuz")
+    shutil.copy(_vmlinuz(tree, release), made / "vmlinuz")
     initramfs.write(made / "initramfs", tree, release, busybox(kernel.architecture))
     sums = {name: sha256(made / name) for name in ("vmlinuz", "initramfs")}
     (made / "bootable.json").write_text(
-        json.dumps({"release": release, "package": deb.name, "recipe": initramfs.recipe(), "sha256": sums}, indent=1)
+        json.dumps({"release": release, "packages": packages, "recipe": initramfs.recipe(), "sha256": sums}, indent=1)
     )
 
 
@@ -114,7 +138,7 @@ def prepare_headers(kernel: Kernel) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{kernel.name}-headers.new-") as scratch:
         apt = open_apt(kernel.suite, kernel.architecture, Path(scratch))
-        package = _newest(apt, kernel, "linux-headers")
+        package = f"linux-headers-{_release(apt, kernel)}"
         tree = Path(scratch) / "tree"
         for part in (f"{package.removesuffix(kernel.architecture)}common", package):
             run("dpkg-deb", "-x", download(apt, part), tree)

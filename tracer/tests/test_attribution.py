@@ -236,6 +236,29 @@ def test_renamed_and_deleted_files(filesystem: FileSystem, tmp_path: Path) -> No
     assert count == {(inodes[0], str(old)): 50, (inodes[0], str(new)): 60, (inodes[1], str(gone)): 70}
 
 
+def test_memory_that_maps_a_file_says_nothing_of_the_disk(disk: str, tmp_path: Path) -> None:
+    """Direct I/O on the disk itself, with pages of a file that lies elsewhere."""
+    mapped = tmp_path / "mapped"
+    mapped.write_bytes(bytes(65536))
+    raw = os.open(f"/dev/{disk}", os.O_RDWR | os.O_DIRECT)
+    try:
+        with (
+            mapped.open("r+b") as file,
+            mmap.mmap(file.fileno(), 65536) as memory,
+            tracing(tmp_path / "io.bin", "--device", disk) as trace,
+        ):
+            for size in (4096, 65536):
+                for _ in range(20):
+                    assert os.preadv(raw, [memoryview(memory)[:size]], 0) == size
+                    assert os.pwrite(raw, memoryview(memory)[:size], 0) == size
+            assert trace.stop() == 0
+    finally:
+        os.close(raw)
+    rows = [row for row in rows_of(trace) if row["pid"] == os.getpid()]
+    assert len(rows) == 80
+    assert {(row["inode"], row["path"]) for row in rows} == {(None, None)}
+
+
 def test_metadata_and_journal(filesystem: FileSystem, tmp_path: Path) -> None:
     with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
         for i in range(200):
