@@ -178,7 +178,7 @@ static __always_inline u64 head_of(struct page *page, u64 *cell)
 
 /* Drivers take several requests at once since 5.16, where loops need not be written out. */
 #define HAS_BATCHES (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0))
-#define HAS_BTRFS 0 /* its structures stand in no header */
+#define SEES_AROUND_BIOS 0 /* those structures stand in no header */
 #define was_held_back(task) false
 #define UNTIL_LAST_REQUEST(done) for (int i_ = 0; i_ < 64 && !(done); i_++)
 

@@ -229,14 +229,13 @@ static __always_inline struct bcc_cpu *this_cpu(void)
 static __always_inline u32 file_of(void *ctx, struct inode *inode)
 {
 	struct iotrace_name_buffer *buffer;
-	struct dentry *dentry;
 	struct identity id;
 	struct bcc_cpu *cpu;
 	struct bcc_file *known, file;
 	u32 zero = 0, bytes;
 	u64 hash, *told = LOOKUP(files_told, &zero);
 
-	if (!told || !identify(&id, inode, &dentry))
+	if (!told || !identify(&id, inode))
 		return 0;
 	hash = identity_hash(&id);
 	known = LOOKUP(files, &hash);
@@ -251,7 +250,7 @@ static __always_inline u32 file_of(void *ctx, struct inode *inode)
 	count(told);
 	file.number = (u32)cpu->files * SETTING(cpu_count) - bpf_get_smp_processor_id();
 	file.told = *told;
-	bytes = name_fill(&buffer->name, &id, dentry, file.number);
+	bytes = name_fill(&buffer->name, &id, file.number);
 	if (perf_output(ctx, MAP(names), BPF_F_CURRENT_CPU, &buffer->name,
 			offsetof(struct iotrace_name, names) + bytes)) {
 		count(&cpu->names_dropped);

@@ -34,28 +34,53 @@ struct {
 	__type(value, struct file_bucket);
 } files SEC(".maps");
 
+/* One is taken by a program that was preempted while it wrote there (again.bpf.h); it is free again when that goes on. */
+struct naming {
+	struct iotrace_name_buffer buffer;
+	__u64 taken;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, __u32);
-	__type(value, struct iotrace_name_buffer);
-} name_buffers SEC(".maps");
+	__type(value, struct naming);
+} namings SEC(".maps");
 
-static __always_inline void tell_name(const struct identity *id, struct dentry *dentry, __u32 file)
+static __always_inline bool naming_takes(__u32 index)
 {
-	struct iotrace_name_buffer *buffer;
-	__u32 zero = 0, bytes;
+	struct naming *naming = bpf_map_lookup_elem(&namings, &index);
 
-	buffer = bpf_map_lookup_elem(&name_buffers, &zero);
-	if (!buffer)
-		return;
-	bytes = name_fill(&buffer->name, id, dentry, file);
-	if (bpf_ringbuf_output(&names, &buffer->name, __builtin_offsetof(struct iotrace_name, names) + bytes,
-			       BPF_RB_NO_WAKEUP))
-		__sync_fetch_and_add(&names_dropped, 1);
+	return naming && !__sync_val_compare_and_swap(&naming->taken, 0, 1);
 }
 
-static __noinline __u32 new_file(struct identity *id, struct dentry *dentry)
+/* NULL: both are taken. */
+static __always_inline struct naming *naming_begin(void)
+{
+	__u32 index = naming_takes(0) ? 0 : naming_takes(1) ? 1 : 2;
+
+	index = forget(index);
+	return bpf_map_lookup_elem(&namings, &index);
+}
+
+static __always_inline void tell_name(const struct identity *id, __u32 file)
+{
+	struct naming *naming = naming_begin();
+	__u32 bytes;
+
+	if (!naming) {
+		__sync_fetch_and_add(&names_dropped, 1);
+		return;
+	}
+	bytes = name_fill(&naming->buffer.name, id, file);
+	if (bpf_ringbuf_output(&names, &naming->buffer.name, __builtin_offsetof(struct iotrace_name, names) + bytes,
+			       BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&names_dropped, 1);
+	*(volatile __u64 *)&naming->taken = 0;
+}
+
+/* 0: it could not be told. */
+LOOKED_AT_ONCE __u32 new_file(struct identity *id)
 {
 	__u64 before = names_dropped;
 	__u32 file = (__sync_fetch_and_add(&last_file, 1) + 1) & (FILE_NUMBERS - 1);
@@ -64,7 +89,7 @@ static __noinline __u32 new_file(struct identity *id, struct dentry *dentry)
 		file = (__sync_fetch_and_add(&last_file, 1) + 1) & (FILE_NUMBERS - 1);
 	if (!id)
 		return 0;
-	tell_name(id, dentry, file);
+	tell_name(id, file);
 	return before == names_dropped ? file : 0;
 }
 
@@ -78,12 +103,11 @@ static __always_inline bool is_in_use(__u64 way)
 static __always_inline __u32 file_of(void *ctx, struct inode *inode)
 {
 	struct file_bucket *bucket;
-	struct dentry *dentry;
 	struct identity id;
 	__u32 index, file, victim;
 	__u64 hash;
 
-	if (!identify(&id, inode, &dentry))
+	if (!identify(&id, inode))
 		return 0;
 	hash = identity_hash(&id);
 	index = hash & ((1 << FILE_BUCKET_BITS) - 1);
@@ -94,7 +118,7 @@ static __always_inline __u32 file_of(void *ctx, struct inode *inode)
 	for (int i = 0; i < FILE_WAYS; i++)
 		if (!((bucket->way[i] ^ hash) >> FILE_NUMBER_BITS) && is_in_use(bucket->way[i]))
 			return bucket->way[i] & (FILE_NUMBERS - 1);
-	file = new_file(&id, dentry);
+	file = new_file(&id);
 	victim = file & (FILE_WAYS - 1);
 #pragma unroll
 	for (int i = FILE_WAYS - 1; i >= 0; i--)

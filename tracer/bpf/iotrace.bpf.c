@@ -3,6 +3,7 @@
 #include "log.bpf.h"
 #include "completion.bpf.h"
 #include "fentry.bpf.h"
+#include "again.bpf.h"
 #include "throttle.bpf.h"
 #include "context.bpf.h"
 #include "peer.bpf.h"

@@ -90,6 +90,10 @@ struct iomap_dio {
 	struct kiocb *iocb;
 };
 
+struct dio { /* of fs/direct-io.c */
+	struct inode *inode;
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
@@ -102,6 +106,8 @@ struct block_device {
 struct bio_vec {
 	struct page *bv_page;
 };
+
+struct bio_set;
 
 struct bvec_iter {
 	unsigned int bi_size;
@@ -116,6 +122,12 @@ struct bio {
 	void *bi_end_io;
 	void *bi_private;
 	struct bio_vec *bi_io_vec;
+	struct bio_set *bi_pool;
+};
+
+struct iomap_dio_simple {
+	struct kiocb *iocb;
+	struct bio bio;
 };
 
 struct btrfs_inode {
@@ -186,6 +198,7 @@ struct dm_crypt_io {
 
 struct md_io_clone {
 	struct bio *orig_bio;
+	struct bio bio_clone;
 };
 
 struct md_io_acct { /* the same on 6.1 */

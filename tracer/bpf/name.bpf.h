@@ -9,6 +9,7 @@
 struct identity {
 	__u64 inode;
 	__u64 name; /* the kernel's hash of parent directory and name: changes when the file is renamed */
+	struct dentry *dentry; /* where the names are found, no part of what tells it from others; NULL = none in memory */
 	__u32 generation;
 	__u32 filesystem;
 };
@@ -37,15 +38,15 @@ static __always_inline struct dentry *dentry_of(struct inode *inode)
 }
 
 /* False: no file, or a block device. */
-static __always_inline bool identify(struct identity *id, struct inode *inode, struct dentry **dentry)
+static __always_inline bool identify(struct identity *id, struct inode *inode)
 {
 	if (!inode || (PEEK(inode, inode, i_mode) & S_IFMT) == S_IFBLK)
 		return false; /* metadata reads and writes go through the device's own inode */
-	*dentry = dentry_of(inode);
+	id->dentry = dentry_of(inode);
 	id->inode = PEEK(inode, inode, i_ino);
 	id->generation = PEEK(inode, inode, i_generation);
 	id->filesystem = PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
-	id->name = *dentry ? PEEK(dentry, *dentry, d_name.hash_len) : 0;
+	id->name = id->dentry ? PEEK(dentry, id->dentry, d_name.hash_len) : 0;
 	return true;
 }
 
@@ -79,10 +80,9 @@ static __always_inline bool name_next(struct iotrace_name *name, struct climb *c
 }
 
 /* Returns how many bytes the names have, less than IOTRACE_NAME_BYTES. */
-static __always_inline __u32 name_fill(struct iotrace_name *name, const struct identity *id, struct dentry *dentry,
-				       __u32 file)
+static __always_inline __u32 name_fill(struct iotrace_name *name, const struct identity *id, __u32 file)
 {
-	struct climb climb = {.dentry = dentry};
+	struct climb climb = {.dentry = id->dentry};
 
 	name->inode = id->inode;
 	name->generation = id->generation;

@@ -67,18 +67,19 @@ static __always_inline struct iotrace_flight *bio_comes(void *ctx, struct bio *b
 	return flight;
 }
 
+static __always_inline void bio_is_queued(void *ctx, struct bio *bio)
+{
+	struct iotrace_flight *flight = bio_comes(ctx, bio, bpf_ktime_get_ns());
+
+	if (flight && was_held_back(task_now()))
+		flight->event.flags |= IOTRACE_THROTTLED | FLIGHT_UNTIMED;
+}
+
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
-	struct iotrace_flight *flight;
-	__u64 now;
-
-	if (!follows)
-		return 0;
-	now = bpf_ktime_get_ns();
-	flight = bio_comes(ctx, bio, now);
-	if (flight && was_held_back(task_now()))
-		flight->event.flags |= IOTRACE_THROTTLED | FLIGHT_UNTIMED;
+	if (follows)
+		bio_is_queued(ctx, bio);
 	return 0;
 }
 
@@ -225,18 +226,24 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 		flight_go_on(flight, &gathering.owner);
 }
 
-SEC("tp_btf/block_rq_insert")
-int BPF_PROG(block_rq_insert, struct request *rq)
+static __always_inline void request_is_inserted(struct request *rq)
 {
 	struct iotrace_flight *flight;
 	__u64 now;
 
-	if (!follows || !is_traced(device_of_request(rq)))
-		return 0;
+	if (!is_traced(device_of_request(rq)))
+		return;
 	now = bpf_ktime_get_ns();
 	flight = flight_of_request(rq, now);
 	if (flight && !flight->event.insert_ns)
 		flight->event.insert_ns = now;
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(block_rq_insert, struct request *rq)
+{
+	if (follows)
+		request_is_inserted(rq);
 	return 0;
 }
 
@@ -280,27 +287,29 @@ static __always_inline void first_issue(struct iotrace_flight *flight, struct re
 	}
 }
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(block_rq_issue, struct request *rq)
+static __always_inline void request_is_issued(struct request *rq)
 {
+	__u64 now = bpf_ktime_get_ns();
+	__u32 device = device_of_request(rq);
 	struct iotrace_flight *flight;
-	__u32 device;
-	__u64 now;
 
-	if (!follows)
-		return 0;
-	now = bpf_ktime_get_ns();
-	device = device_of_request(rq);
 	if (!is_traced(device))
-		return 0;
+		return;
 	flight = flight_of_request(rq, now);
 	if (!flight)
-		return 0;
+		return;
 	if (!flight->event.issue_ns) /* after a requeue it is issued again: the first time counts */
 		first_issue(flight, rq, now);
 	flight->event.device = device;
 	if (is_counted(rq))
 		flight->event.flags |= FLIGHT_COUNTED;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	if (follows)
+		request_is_issued(rq);
 	return 0;
 }
 

@@ -25,6 +25,7 @@ struct call {
 	__u16 wait; /* the task's place among the waits, from its first one on; 0 = none yet */
 	__u8 kind;  /* enum iotrace_call */
 	bool on_file;
+	bool is_new; /* see again.bpf.h */
 };
 
 struct {

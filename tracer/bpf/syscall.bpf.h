@@ -149,37 +149,41 @@ static __always_inline bool current_selected(struct task_struct *current)
 	return task_selected(&task);
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
+static __always_inline void call_begins(struct pt_regs *regs, long number, bool is_new)
 {
+	__u8 kind = kind_of_call(number);
 	struct task_struct *current;
 	struct call_bucket *bucket;
 	bool on_file = false;
 	struct call *call;
 	__u64 now;
-	__u8 kind;
 
-	if (!switched_on)
-		return 0;
-	kind = kind_of_call(number);
 	if (!call_is_timed(kind))
-		return 0;
+		return;
 	now = bpf_ktime_get_ns();
 	current = bpf_get_current_task_btf();
 	bucket = calls_beside(current->pid);
 	if (!bucket)
-		return 0;
+		return;
 	call = call_find(bucket, current->pid) ?: call_claim(current->pid);
 	if (!call)
-		return 0;
+		return;
 	if (measures_vfs)
 		on_file = kind != IOTRACE_CALL_TIMED && current_selected(current) && is_on_regular_file(current, regs);
 	call->number = number;
 	call->kind = kind;
 	call->bios = 0;
 	call->on_file = on_file;
+	call->is_new = is_new;
 	call->enter_ns = now;
 	call->stamp = stamp_of(now, current->pid);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
+{
+	if (switched_on)
+		call_begins(regs, number, true);
 	return 0;
 }
 

@@ -31,6 +31,7 @@ MODULES = (
         "btrfs",
     ),
     "sch_tbf",
+    *("vfat", "nls_cp437", "nls_ascii"),
     *("nvmet", "nvmet_tcp", "nvme_tcp", "configfs"),
 )
 # ext4 and XFS ask for it by its algorithm, so it is nobody's dependency; 6.18 has it built in.

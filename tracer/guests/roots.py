@@ -17,7 +17,7 @@ MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 BUSYBOX = ("busybox", "busybox-static")
 SUITE, PYTHON = "bookworm", "3.11"
 PROGRAMS = ("dash", "coreutils", "grep", "bpftool", "busybox-static", "procps", "kmod", "make", "python3", "iproute2",
-            "binutils", "mount", "util-linux", "fio", "e2fsprogs", "xfsprogs", "btrfs-progs", "dmsetup",
+            "binutils", "mount", "util-linux", "fio", "e2fsprogs", "xfsprogs", "btrfs-progs", "dosfstools", "dmsetup",
             "mdadm")  # fmt: skip
 #: With a compiler of this machine's: the tracer is built here.
 LIBRARIES = ("libc6-dev", "libbpf-dev", "libelf-dev", "zlib1g-dev")

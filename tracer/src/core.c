@@ -171,7 +171,7 @@ static void configure_uring(struct iotrace_bpf *skeleton, const struct options *
 static void configure(struct core *core, const struct options *options)
 {
 	struct iotrace_bpf *skeleton = core->skeleton;
-	bool io_done = kernel_has_tracepoint("block_io_done", NULL);
+	bool io_done = kernel_has_tracepoint("block_io_done", NULL), preempted = kernel_preempts_programs();
 
 	core->log_cpus = log_cpus();
 	core->log_bits = log_bits(options->ring_bytes, core->log_cpus);
@@ -191,8 +191,10 @@ static void configure(struct core *core, const struct options *options)
 	bpf_map__set_max_entries(skeleton->maps.events, core->log_cpus << core->log_bits);
 	if (options->vfs)
 		bpf_map__set_max_entries(skeleton->maps.waits, IOTRACE_WAITS + IOTRACE_URING_REQUESTS);
-	/* Only a safety net for completions that interrupt others; since 6.5. */
-	skeleton->rodata->io_done_follows = io_done && driver_completions_nest();
+	bpf_program__set_autoload(skeleton->progs.block_bio_queue_again, preempted);
+	bpf_program__set_autoload(skeleton->progs.block_rq_issue_again, preempted);
+	/* Only a safety net for completions that interrupt others, or whose program is left out; since 6.5. */
+	skeleton->rodata->io_done_follows = io_done && (preempted || driver_completions_nest());
 	bpf_program__set_autoload(skeleton->progs.block_io_done, skeleton->rodata->io_done_follows);
 	/*
 	 * The kernel leaves out a program that would interrupt itself since "bpf: Prevent bpf program recursion for raw
@@ -201,6 +203,7 @@ static void configure(struct core *core, const struct options *options)
 	skeleton->rodata->counts_alone = io_done && !skeleton->rodata->io_done_follows;
 	skeleton->rodata->logs_alone = skeleton->rodata->counts_alone && !options->vfs;
 	bpf_program__set_autoload(skeleton->progs.block_rq_insert, options->scheduler);
+	bpf_program__set_autoload(skeleton->progs.block_rq_insert_again, preempted && options->scheduler);
 	configure_context(skeleton, options);
 	configure_peers(skeleton, options->peers);
 	configure_spans(skeleton, options);
@@ -208,6 +211,7 @@ static void configure(struct core *core, const struct options *options)
 	skeleton->rodata->measures_vfs = options->vfs;
 	skeleton->rodata->times_calls = !options->no_vfs;
 	bpf_program__set_autoload(skeleton->progs.sys_enter, !options->no_vfs);
+	bpf_program__set_autoload(skeleton->progs.sys_enter_again, preempted && !options->no_vfs);
 	bpf_program__set_autoload(skeleton->progs.sys_exit, options->vfs);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /*
@@ -174,6 +175,13 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise)
 bool kernel_suits_core(void)
 {
 	return access("/sys/kernel/btf/vmlinux", F_OK) == 0 && kernel_has_member("request_queue", "disk");
+}
+
+bool kernel_preempts_programs(void)
+{
+	struct utsname system;
+
+	return uname(&system) == 0 && atoi(system.release) >= 7;
 }
 
 /* Not every machine has mounted tracefs, which would tell, too. */

@@ -28,6 +28,12 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise);
  */
 bool kernel_suits_core(void);
 
+/*
+ * A task can be taken from its CPU within a program at a tracepoint, and until it goes on the program is left out there. Of
+ * 6.18 and 7.2 it is known; that it began with 7.0 is not.
+ */
+bool kernel_preempts_programs(void);
+
 /* Also where there is no BTF: tries it, which needs the right to. */
 bool kernel_has_raw_tracepoint(const char *name);
 

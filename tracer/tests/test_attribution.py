@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,13 +37,15 @@ class FileSystem:
     kind: str
 
 
-@pytest.fixture(scope="module", params=["ext4", "xfs"])
-def volume(
-    request: pytest.FixtureRequest, can_trace: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FileSystem]:
-    kind = str(request.param)
-    options = {"ext4": ["-q", "-E", "lazy_itable_init=0"], "xfs": ["-q"]}[kind]
-    folder = tmp_path_factory.mktemp(kind)
+MAKE = {
+    "ext4": ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0"],
+    "xfs": ["mkfs.xfs", "-q"],
+    "vfat": ["mkfs.vfat"],
+}
+
+
+@contextmanager
+def mounted_image(kind: str, folder: Path) -> Iterator[FileSystem]:
     image, directory = folder / "disk.img", folder / "mounted"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
@@ -53,7 +56,7 @@ def volume(
     disk = made.stdout.strip()
     try:
         try:
-            subprocess.run([f"mkfs.{kind}", *options, disk], check=True)
+            subprocess.run([*MAKE[kind], disk], check=True, stdout=subprocess.DEVNULL)
             subprocess.run(["mount", disk, str(directory)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             pytest.skip(f"no {kind} here: {error}")
@@ -64,6 +67,14 @@ def volume(
     finally:
         subprocess.run(["losetup", "-d", disk], check=True)
         image.unlink()
+
+
+@pytest.fixture(scope="module", params=["ext4", "xfs"])
+def volume(
+    request: pytest.FixtureRequest, can_trace: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FileSystem]:
+    with mounted_image(request.param, tmp_path_factory.mktemp(request.param)) as mounted:
+        yield mounted
 
 
 @pytest.fixture
