@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Since 7.0 a program at a tracepoint may be preempted, and until it goes on the kernel leaves it out for every other thread on
- * that CPU. Each of these is attached behind the program of the same tracepoint, and does what that one was left out for.
+ * On 7.2 a program at a tracepoint may be preempted, and until it goes on the kernel leaves it out for every other thread on
+ * that CPU (kernel_preempts_programs). Each of these is attached behind the program of the same tracepoint, and does what that one was left out for.
  * Loaded where programs can be preempted only. CO-RE only.
  */
 #ifndef AGAIN_BPF_H

@@ -101,7 +101,7 @@ static __always_inline __u64 head_of(struct page *page, __u64 *cell)
 	return info - 1;
 }
 
-/* Set before loading: BIO_PAGE_PINNED of bio.bi_flags; 16, which is none, before 6.5. */
+/* Set before loading: BIO_PAGE_PINNED of bio.bi_flags; 16, which is none, before 6.5 (docs/tracer.md, Limits). */
 const volatile __u32 pinned_bit;
 
 /* The pages are a program's memory, pinned for direct I/O. */

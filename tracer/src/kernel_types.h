@@ -29,8 +29,8 @@ __u32 kernel_enumerator(const char *name, __u32 otherwise);
 bool kernel_suits_core(void);
 
 /*
- * A task can be taken from its CPU within a program at a tracepoint, and until it goes on the program is left out there. Of
- * 6.18 and 7.2 it is known; that it began with 7.0 is not.
+ * A task can be taken from its CPU within a program at a tracepoint, and until it goes on the program is left out there: on
+ * 7.2, where srcu_fast guards tracepoints, not on 6.18. Of those between it is taken for granted from 7.0 on.
  */
 bool kernel_preempts_programs(void);
 

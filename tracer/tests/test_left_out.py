@@ -1,4 +1,4 @@
-"""Since 7.0 a program may be preempted, and is left out for others on that CPU until it goes on."""
+"""On 7.2 a program may be preempted, and is left out for others on that CPU until it goes on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.test_trace import assert_closed, fio
-from tracer.tests.tracing import EMPTY, Record, tracing
+from tracer.tests.test_trace import assert_closed
+from tracer.tests.tracing import EMPTY, Record, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
