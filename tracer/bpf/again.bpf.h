@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * On 7.2 a program at a tracepoint may be preempted, and until it goes on the kernel leaves it out for every other thread on
- * that CPU (kernel_preempts_programs). Each of these is attached behind the program of the same tracepoint, and does what that one was left out for.
- * Loaded where programs can be preempted only. CO-RE only.
+ * that CPU (kernel_preempts_programs). Each of these is attached behind the program of the same tracepoint, and does what
+ * that one was left out for. Loaded there only. CO-RE only.
  */
 #ifndef AGAIN_BPF_H
 #define AGAIN_BPF_H
@@ -18,7 +18,7 @@ int BPF_PROG(block_bio_queue_again, struct bio *bio)
 	if (!follows)
 		return 0;
 	flight = bio_find(address_of(ctx));
-	if (!flight || is_left_over(flight) || flight->request)
+	if (!flight || flight->request) /* else it is this bio's, which is no request yet */
 		bio_is_queued(ctx, bio);
 	return 0;
 }
