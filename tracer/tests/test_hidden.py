@@ -17,7 +17,7 @@ ROUNDS = 5
 
 COMPLETION = "bpf/completion.bpf.h"
 # block_io_done is loaded also where no completion interrupts another one.
-ALWAYS_FOLLOWS = {"src/core.c": {"io_done && driver_completions_nest();": "io_done;"}}
+ALWAYS_FOLLOWS = {"src/core.c": {"io_done && (preempted || driver_completions_nest());": "io_done;"}}
 
 # Where the two programs that follow completions have a whole request that has ended.
 COMPLETED = "	if (finish(ctx, rq, NULL, now, status_of(error)) && io_done_follows)\n"
