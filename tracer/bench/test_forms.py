@@ -21,11 +21,12 @@ FORMS = {
         'volatile __u32 form SEC(".data.form") = 0;\n',
     },
     "bpf/request.bpf.h": {
-        "	device = device_of_request(rq);\n": f"""	if (form == 3)
+        "	if (!is_traced(device))\n		return;\n": f"""	if (form == 3)
 #pragma clang loop unroll(disable)
 		for (int i = 0; i < 1000 && bpf_ktime_get_ns() - now < {SPIN_NS}; i++)
 			;
-	device = device_of_request(rq);
+	if (!is_traced(device))
+		return;
 """,
     },
 }
