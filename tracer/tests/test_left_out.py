@@ -19,7 +19,7 @@ from tracer.tests.tracing import EMPTY, Record, fio, tracing
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 OWNED = 2
-#: A program behind the one that is left out may be left out, too. Without it 0.2 to 2.3 % had no owner on 7.2.
+#: A program behind the one that is left out may be left out, too. Without it 1.0 to 2.3 % had no owner on 7.2.
 SHARE = 0.998
 
 
