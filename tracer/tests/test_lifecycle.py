@@ -258,7 +258,7 @@ def of_open_files(pid: int, name: str) -> set[int]:
 
 
 def test_the_verifier_has_little_to_do(disk: str, tmp_path: Path) -> None:
-    """It refuses a program after 1,000,000 instructions, and 100,000 took it 0.4 s (docs/tracer-cost.md, Starting)."""
+    """It refuses a program after 1,000,000 instructions, and 100,000 took it 0.4 s (docs/tracer-cost-programs.md)."""
     everything = ["--vfs", "--spans", str(tmp_path / "spans"), "--context", str(tmp_path / "context")]
     with tracing(tmp_path / "io.bin", "--device", disk, *everything, "--peers", str(tmp_path / "peers")) as trace:
         verified = of_open_files(trace.process.pid, "verified_insns")
