@@ -89,7 +89,7 @@ def time_axis(plot: go.Figure, timeline: Timeline, last_row: int, columns: int =
 
 
 def logarithmic(plot: go.Figure, values: pd.DataFrame) -> None:
-    """Make all y axes logarithmic with one range that holds `values`, ticks written out (1, 2, 5, 10 ...)."""
+    """Make all y axes logarithmic with one range that holds `values`, ticks 1, 2, 5, 10 ... 5,000, 10k ... 1M."""
     numbers = values.to_numpy(float).ravel()
     positive = numbers[np.isfinite(numbers) & (numbers > 0)]
     low, high = (np.log10(positive.min()), np.log10(positive.max())) if len(positive) else (0.0, 1.0)
@@ -100,8 +100,15 @@ def logarithmic(plot: go.Figure, values: pd.DataFrame) -> None:
         type="log",
         range=[low - margin, high + margin],
         tickvals=ticks,
-        ticktext=[f"{tick:,.10g}" for tick in ticks],
+        ticktext=[_short(tick) for tick in ticks],
     )
+
+
+def _short(number: float) -> str:
+    """Seven digits and their commas would push the axis' title into the panel beside it."""
+    if number >= 1e6:
+        return f"{number / 1e6:,.10g}M"
+    return f"{number / 1e3:.10g}k" if number >= 1e4 else f"{number:,.10g}"
 
 
 def _label_phases(plot: go.Figure, timeline: Timeline) -> int:

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 from plotly.subplots import make_subplots
 
 from controller.results.store import RunStore
 from controller.results.timeline import Span, Timeline
-from viz.figures.style import Figure, finish, time_axis
+from viz.figures.style import MICROSECONDS, Figure, finish, logarithmic, time_axis
 from viz.page import figure_section, page
 from viz.report import write_report
 
@@ -40,11 +41,25 @@ function drawn(plot) {
   return series.filter(s => [...s.querySelectorAll('path.js-line')].some(visible)).length + bars.filter(visible).length;
 }
 function overlapping(plot) {
-  const items = plot.querySelectorAll('.annotation-text, .legend, .modebar-container .modebar');
-  const boxes = [...items].map(item => item.getBoundingClientRect());
-  const space = 3; // between two names on one line, which else read as one
-  return boxes.some((a, i) => boxes.slice(i + 1).some(b =>
-    a.left < b.right + space && b.left < a.right + space && a.top < b.bottom - 1 && b.top < a.bottom - 1));
+  const boxes = boxesOf(plot, '.annotation-text, .legend, .modebar-container .modebar');
+  const space = 3; // between two names on one line, which else read as one, and between a title and a panel
+  // The axes' classes: ytitle, y2title ..., ytick, y2tick ...
+  const titles = boxesOf(plot, '[class^=y][class$=title]');
+  const beside = [...panelsOf(plot), ...boxesOf(plot, '[class^=y][class$=tick] text')];
+  return boxes.some((a, i) => boxes.slice(i + 1).some(b => touching(a, b, space))) ||
+    titles.some(title => beside.some(b => touching(title, b, space)));
+}
+function boxesOf(plot, what) {
+  return [...plot.querySelectorAll(what)].map(item => item.getBoundingClientRect());
+}
+function panelsOf(plot) {
+  const {left, top} = plot.querySelector('.main-svg').getBoundingClientRect();
+  return Object.values(plot._fullLayout._plots).map(({xaxis, yaxis}) => ({
+    left: left + xaxis._offset, right: left + xaxis._offset + xaxis._length,
+    top: top + yaxis._offset, bottom: top + yaxis._offset + yaxis._length}));
+}
+function touching(a, b, space) {
+  return a.left < b.right + space && b.left < a.right + space && a.top < b.bottom - 1 && b.top < a.bottom - 1;
 }
 </script>"""
 
@@ -127,3 +142,17 @@ def test_names_of_short_phases_do_not_touch(columns: int, tmp_path: Path) -> Non
     for width_px in (1400, 1080):
         seen = seen_by_the_browser(path, tmp_path, width_px)
         assert seen["problems"] == [] and seen["over"] == []
+
+
+def test_a_title_beside_long_numbers_touches_no_panel(tmp_path: Path) -> None:
+    plot = make_subplots(rows=1, cols=2, shared_yaxes="all", horizontal_spacing=0.09)
+    for column in (1, 2):
+        plot.add_trace(go.Scatter(x=[0, 60], y=[1, 5_000_000], showlegend=False), row=1, col=column)
+        plot.update_yaxes(title_text=f"99th percentile ({MICROSECONDS})", row=1, col=column)
+    logarithmic(plot, pd.DataFrame({"time": [1.0, 5_000_000.0]}))
+    plot.update_yaxes(showticklabels=True)
+    figure = Figure("layers", "Layers", "", finish(plot, 300, Timeline(0, 60 * 10**9, (), 10**9)))
+    path = tmp_path / "page.html"
+    path.write_text(page("Layers", "", [figure_section(figure)]))
+    for width_px in (1400, 1080):
+        assert seen_by_the_browser(path, tmp_path, width_px)["over"] == []
