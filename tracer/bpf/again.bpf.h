@@ -19,7 +19,7 @@ int BPF_PROG(block_bio_queue_again, struct bio *bio)
 		return 0;
 	flight = bio_find(address_of(ctx));
 	if (!flight || flight->request) /* else it is this bio's, which is no request yet */
-		bio_is_queued(ctx, bio);
+		bio_comes(ctx, bio, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -129,6 +129,7 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 		value_;                                                                                               \
 	})
 #define READ(pointer, field) FIELD(pointer, field)
+#define bpf_core_type_exists(type) true
 #define PEEK(type, address, field) FIELD((struct type *)(address), field)
 
 static __always_inline u64 as_number(u64 *cell, const void *pointer)
@@ -165,8 +166,6 @@ static __always_inline u64 head_of(struct page *page, u64 *cell)
 #define are_pinned(bio) false
 
 /* The structures of the device mapper and of md stand in no header. */
-#define original_of(cell, bio, end, private) 0
-#define IS_PART(end) false
 #define request_above(cell, bio, end) 0
 
 #define FUNCTION_ARGUMENT_1(regs) PT_REGS_PARM1(regs)

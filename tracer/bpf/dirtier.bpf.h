@@ -7,11 +7,15 @@
 #include "filter.bpf.h"
 #include "flight.bpf.h"
 
-/* The last task that made a page of the file dirty. A stale or torn entry is recognised, never believed. */
-struct dirtier {
+struct dirtied {
 	__u64 inode;
 	__u32 filesystem;
 	__u32 generation;
+};
+
+/* The last task that made a page of the file dirty. A stale or torn entry is recognised, never believed. */
+struct dirtier {
+	struct dirtied file;
 	__u32 version; /* odd while it is written */
 	__u32 selected;
 	struct iotrace_task task;
@@ -26,35 +30,37 @@ struct {
 	__type(value, struct dirtier);
 } dirtiers SEC(".maps");
 
-static __always_inline struct dirtier *dirtier_slot(struct inode *inode)
+static __always_inline struct dirtied dirtied_of(struct inode *inode)
 {
-	__u64 number = PEEK(inode, inode, i_ino);
-	__u32 filesystem = PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
-	__u32 index = mix(number, filesystem) & ((1 << DIRTIER_BITS) - 1);
+	return (struct dirtied){PEEK(inode, inode, i_ino), PEEK(super_block, PEEK(inode, inode, i_sb), s_dev),
+				PEEK(inode, inode, i_generation)};
+}
+
+static __always_inline struct dirtier *dirtier_slot(const struct dirtied *file)
+{
+	__u32 index = mix(file->inode, file->filesystem) & ((1 << DIRTIER_BITS) - 1);
 
 	return bpf_map_lookup_elem(&dirtiers, &index);
 }
 
-static __always_inline bool dirtier_is_of(const struct dirtier *dirtier, struct inode *inode)
+static __always_inline bool dirtier_is_of(const struct dirtier *dirtier, const struct dirtied *file)
 {
-	return dirtier->inode == PEEK(inode, inode, i_ino) &&
-	       dirtier->generation == PEEK(inode, inode, i_generation) &&
-	       dirtier->filesystem == PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
+	return dirtier->file.inode == file->inode && dirtier->file.generation == file->generation &&
+	       dirtier->file.filesystem == file->filesystem;
 }
 
 static __always_inline void dirtier_note(struct inode *inode, struct task_struct *current)
 {
-	struct dirtier *dirtier = dirtier_slot(inode);
+	struct dirtied file = dirtied_of(inode);
+	struct dirtier *dirtier = dirtier_slot(&file);
 	__u32 version;
 
-	if (!dirtier || (dirtier->task.tid == (__u32)current->pid && dirtier_is_of(dirtier, inode)))
+	if (!dirtier || (dirtier->task.tid == (__u32)current->pid && dirtier_is_of(dirtier, &file)))
 		return;
 	version = dirtier->version;
 	if (version & 1 || __sync_val_compare_and_swap(&dirtier->version, version, version + 1) != version)
 		return; /* another CPU writes it at this instant: as good as ours */
-	dirtier->inode = PEEK(inode, inode, i_ino);
-	dirtier->generation = PEEK(inode, inode, i_generation);
-	dirtier->filesystem = PEEK(super_block, PEEK(inode, inode, i_sb), s_dev);
+	dirtier->file = file;
 	task_fill(&dirtier->task, current);
 	dirtier->selected = task_selected(&dirtier->task);
 	__sync_fetch_and_add(&dirtier->version, 1);
@@ -63,14 +69,15 @@ static __always_inline void dirtier_note(struct inode *inode, struct task_struct
 /* A kernel thread writes pages back: the flight is of the task that dirtied them, when that is known. */
 static __always_inline void flight_blame(struct iotrace_flight *flight, struct inode *inode)
 {
-	struct dirtier *dirtier = dirtier_slot(inode);
+	struct dirtied file = dirtied_of(inode);
+	struct dirtier *dirtier = dirtier_slot(&file);
 	struct iotrace_task writer = flight->event.task;
 	__u32 version, selected;
 
 	if (!dirtier)
 		return;
 	version = __sync_fetch_and_add(&dirtier->version, 0);
-	if (version & 1 || !dirtier_is_of(dirtier, inode))
+	if (version & 1 || !dirtier_is_of(dirtier, &file))
 		return;
 	flight->event.task = dirtier->task;
 	selected = dirtier->selected;

@@ -13,7 +13,7 @@
  * The file's inode when the page belongs to a page cache; NULL for anonymous memory, and for the kernel's own (XFS
  * writes small metadata from there), where other things stand in that place: a page cache and its inode name each other.
  */
-static __always_inline struct inode *inode_of_page(struct bio_vec *first, __u64 *cell)
+static __always_inline struct inode *inode_of_page(__u64 first, __u64 *cell)
 {
 	__u64 head = head_of(PEEK(bio_vec, first, bv_page), cell);
 	__u64 mapping = as_number(cell, PEEK(page, head, mapping));
@@ -25,7 +25,7 @@ static __always_inline struct inode *inode_of_page(struct bio_vec *first, __u64 
 	return inode && as_number(cell, PEEK(inode, inode, i_mapping)) == mapping ? inode : NULL;
 }
 
-static __always_inline struct inode *inode_of_direct(void *iomap_dio)
+static __always_inline struct inode *inode_of_direct(__u64 iomap_dio)
 {
 	struct kiocb *iocb = PEEK(iomap_dio, iomap_dio, iocb);
 
@@ -34,19 +34,16 @@ static __always_inline struct inode *inode_of_direct(void *iomap_dio)
 
 static __always_inline struct inode *inode_of(struct bio *bio, const struct end *of, __u64 *cell)
 {
-	__u64 end = of->function;
-
-	if (ENDS_IN(end, iomap_dio_bio_end_io))
+	if (of->kind == END_DIRECT && bpf_core_type_exists(struct iomap_dio))
 		return inode_of_direct(of->private);
-	if (ends_in_dio(end))
+	if (of->kind == END_DIRECT_OLD && bpf_core_type_exists(struct dio))
 		return PEEK(dio, of->private, inode);
 	if ((FIELD(bio, bi_opf) & OP_MASK) >= OP_FLUSH || !FIELD(bio, bi_iter.bi_size))
 		return NULL;
-	/* Direct I/O on the disk itself: the pages are the program's, which may have mapped a file. */
-	if (ENDS_IN(end, blkdev_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_async) ||
-	    ENDS_IN(end, blkdev_bio_end_io_simple) || are_pinned(of->original ?: as_number(cell, bio)))
+	/* The pages are the program's, which may have mapped a file. */
+	if (is_direct_on_disk(of->kind) || are_pinned(of->original ?: as_number(cell, bio)))
 		return NULL;
-	return of->file ?: inode_of_page(of->pages, cell);
+	return (struct inode *)of->file ?: inode_of_page(of->pages, cell);
 }
 
 static __always_inline bool is_journal_thread(const char *comm)
@@ -54,9 +51,9 @@ static __always_inline bool is_journal_thread(const char *comm)
 	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
 }
 
-static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, __u64 end, bool file_write)
+static __always_inline __u8 kernel_origin(struct iotrace_flight *flight, const struct end *of, bool file_write)
 {
-	if (is_journal_thread(flight->event.task.comm) || ENDS_IN(end, xlog_bio_end_io))
+	if (is_journal_thread(flight->event.task.comm) || of->kind == END_LOG)
 		return IOTRACE_JOURNAL;
 	return file_write ? IOTRACE_WRITEBACK : IOTRACE_OTHER;
 }
@@ -68,7 +65,7 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 	__u8 kind = kind_of_call(number);
 	struct call *call;
 
-	if (ENDS_IN(of->function, xlog_bio_end_io)) {
+	if (of->kind == END_LOG) {
 		flight->event.origin = IOTRACE_JOURNAL;
 		return;
 	}
@@ -95,7 +92,6 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 	struct end of = end_of(bio, &flight->generation);
 	/* As a number, or each way to it would be followed to the end of the program. */
 	struct inode *inode = (void *)as_number(&flight->generation, inode_of(bio, &of, &flight->generation));
-	__u64 end = of.function;
 	__u32 opf = FIELD(bio, bi_opf);
 
 	task_fill(&flight->event.task, current);
@@ -106,16 +102,18 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 		flight->event.origin = IOTRACE_IO_URING;
 		uring_own(flight, current, bio, &of, true);
 	} else if (FIELD(current, flags) & PF_KTHREAD) {
-		bool buffered = inode && !ENDS_IN(end, iomap_dio_bio_end_io);
+		bool buffered = inode && of.kind != END_DIRECT;
 
-		flight->event.origin = kernel_origin(flight, end, buffered && (opf & OP_MASK) == OP_WRITE);
+		flight->event.origin = kernel_origin(flight, &of, buffered && (opf & OP_MASK) == OP_WRITE);
 		if (flight->event.origin == IOTRACE_WRITEBACK && flight->event.file)
 			flight_blame(flight, inode);
+		if (was_held_back(current))
+			flight->event.flags |= IOTRACE_THROTTLED | FLIGHT_UNTIMED;
 	} else {
 		own_by_thread(flight, current, bio, &of);
 	}
 	flight->generation = 0;
-	if (ENDS_IN(end, end_swap_bio_read) || ENDS_IN(end, swap_bio_read_end_io) || ENDS_IN(end, end_swap_bio_write))
+	if (of.kind == END_SWAP)
 		flight->event.flags |= IOTRACE_SWAP;
 	if (opf & REQ_FLAG(__REQ_PREFLUSH))
 		flight->event.flags |= IOTRACE_PREFLUSH;

@@ -182,8 +182,6 @@ static __always_inline bool ends_in_dio(__u64 end)
 	return ENDS_WITH(dio, end, dio_bio_end_io) || ENDS_WITH(dio, end, dio_bio_end_aio);
 }
 
-#define IS_PART(end) ENDS_IN(end, bio_chain_endio)
-
 static __always_inline __u64 original_of_dm(__u64 clone)
 {
 	__u64 target = clone - OFFSET_OF(struct dm_target_io, clone);
@@ -203,45 +201,6 @@ static __always_inline __u64 original_of_raid5(__u64 private)
 	if (bpf_core_type_exists(struct md_io_acct)) /* until 6.4 (c687297b8845) */
 		return number_at(private + OFFSET_OF(struct md_io_acct, orig_bio));
 	return private;
-}
-
-/* Direct I/O on files and disks. Nobody's clone or part ends so. */
-static __always_inline bool ends_direct(__u64 end)
-{
-	return ENDS_IN(end, iomap_dio_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_async) ||
-	       ENDS_IN(end, blkdev_bio_end_io) || ENDS_IN(end, blkdev_bio_end_io_simple);
-}
-
-/* So may direct reads of one bio (since 7.3; a disk's since 6.12 at the latest); nor does anybody's clone or part. */
-static __always_inline bool may_end_simple(__u64 end)
-{
-	return ENDS_IN(end, bio_wait_end_io) || ENDS_IN(end, iomap_dio_simple_end_io);
-}
-
-/*
- * The device mapper and md hand on clones of bios, and md parts of them. The bio that this one stands for, 0: it is
- * nobody's clone. Not known when the module is loaded later.
- */
-static __always_inline __u64 original_of(__u64 *cell, const void *bio, __u64 end, __u64 private)
-{
-	/* First what is most: at depth 1, where no instruction is cached, block_bio_queue takes 5 % less for it. */
-	if (ends_direct(end) || may_end_simple(end))
-		return 0;
-	if (ENDS_WITH(dm_target_io, end, clone_endio))
-		return original_of_dm(as_number(cell, bio));
-	if (ENDS_WITH(dm_crypt_io, end, crypt_endio))
-		return number_at(private + OFFSET_OF(struct dm_crypt_io, base_bio));
-	if (ENDS_WITH(md_io_clone, end, md_end_clone_io))
-		return original_of_md(as_number(cell, bio));
-	if (ENDS_WITH(md_io_acct, end, md_end_io_acct))
-		return number_at(private + OFFSET_OF(struct md_io_acct, orig_bio));
-	if (ENDS_WITH(r1bio, end, raid1_end_read_request) || ENDS_WITH(r1bio, end, raid1_end_write_request))
-		return number_at(private + OFFSET_OF(struct r1bio, master_bio));
-	if (ENDS_WITH(r10bio, end, raid10_end_read_request) || ENDS_WITH(r10bio, end, raid10_end_write_request))
-		return number_at(private + OFFSET_OF(struct r10bio, master_bio));
-	if (ENDS_IN(end, raid5_align_endio))
-		return original_of_raid5(private);
-	return IS_PART(end) ? private : 0;
 }
 
 /* Of the request of multipath (dm-rq.c) for which one with this bio goes to a path; 0: of none. */

@@ -67,19 +67,11 @@ static __always_inline struct iotrace_flight *bio_comes(void *ctx, struct bio *b
 	return flight;
 }
 
-static __always_inline void bio_is_queued(void *ctx, struct bio *bio)
-{
-	struct iotrace_flight *flight = bio_comes(ctx, bio, bpf_ktime_get_ns());
-
-	if (flight && was_held_back(task_now()))
-		flight->event.flags |= IOTRACE_THROTTLED | FLIGHT_UNTIMED;
-}
-
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
 	if (follows)
-		bio_is_queued(ctx, bio);
+		bio_comes(ctx, bio, bpf_ktime_get_ns());
 	return 0;
 }
 

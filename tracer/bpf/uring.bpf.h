@@ -192,13 +192,13 @@ static __always_inline __u64 request_of_direct(struct bio *bio, const struct end
 {
 	__u64 dio;
 
-	if (ENDS_IN(of->function, iomap_dio_bio_end_io))
+	if (of->kind == END_DIRECT && bpf_core_type_exists(struct iomap_dio))
 		return (__u64)PEEK(iomap_dio, of->private, iocb);
 	if (!bpf_core_type_exists(struct blkdev_dio))
 		return 0;
-	if (ENDS_IN(of->function, blkdev_bio_end_io))
+	if (of->kind == END_DISK)
 		return (__u64)PEEK(blkdev_dio, of->private, iocb);
-	if (!ENDS_IN(of->function, blkdev_bio_end_io_async))
+	if (of->kind != END_DISK_ASYNC)
 		return 0;
 	dio = (of->original ?: as_number(cell, bio)) - OFFSET_OF(struct blkdev_dio, bio);
 	return (__u64)PEEK(blkdev_dio, dio, iocb);
