@@ -1,13 +1,16 @@
 """What tracing costs, told apart to a per cent on a machine that is not quiet; and whether one build is cheaper.
 
-    python -m tracer.bench.alternating [--workload NAME] [--rounds N] [--floors [NAME...]] [--variant NAME=ARGUMENTS]...
-                                       [--other BINARY]... [--arguments ARGUMENTS] [--directory DIR] [--output DIR]
+    python -m tracer.bench.alternating [--workload NAME] [--rounds N] [--starts N] [--floors [NAME...]]
+                                       [--variant NAME=ARGUMENTS]... [--other BINARY]... [--arguments ARGUMENTS]
+                                       [--directory DIR] [--output DIR]
 
 All tools are started before, and detached. In each round each of them is attached for a tenth of a second, between two
 such windows without any; its rate by the geometric mean of those two is one measurement. Then, with the kernel's
 statistics of BPF programs on, the same once more for the time of each program. Ours is built so that it attaches and
-detaches at a signal (make -C tracer alternating); BINARY is such a build of other sources. Needs root; fentry programs
-alternate, kprobes do not. Tables on stdout; with --output also alternating.json there.
+detaches at a signal (make -C tracer alternating); BINARY is such a build of other sources. One program takes up to 20 %
+more or less time by where it and its memory lie, and mostly least in the tool that was started first: with --starts all
+are started anew so many times, another one first each time, and the intervals are those of the starts. Needs root;
+fentry programs alternate, kprobes do not. Tables on stdout; with --output also alternating.json there.
 """
 
 from __future__ import annotations
@@ -40,13 +43,21 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Plan:
-    """`settle_s` passes after each attaching and detaching: longer than the tracer's reader ever pauses (50 ms)."""
+    """`settle_s` passes after each attaching and detaching: longer than the tracer's reader ever pauses (50 ms).
+
+    Behind each of the `starts` come so many rounds.
+    """
 
     rounds: int
     window_s: float = 0.12
     settle_s: float = 0.06
     counted_rounds: int = 20
     counted_window_s: float = 0.3
+    starts: int = 1
+
+    def told(self) -> str:
+        behind = f" behind each of {self.starts} starts" if self.starts > 1 else ""
+        return f"{self.rounds} rounds{behind}, windows of {self.window_s:g} s"
 
 
 @dataclass
@@ -59,15 +70,16 @@ class Result:
     windows: list[tuple[Window, Window, Window]] = field(default_factory=list)
     run_ns: dict[str, list[float]] = field(default_factory=dict)
     lost: int | None = None
+    starts: int = 1
 
     def rates(self) -> ratio.Ratio:
-        return ratio.of_blocks(self._blocks())
+        return ratio.of_blocks(self._blocks(), self.starts)
 
     def median_rates(self) -> ratio.Ratio:
         """By the window before it alone: by both, one window in which the load is slow, wherever it falls, would move
         more rounds up than down (1.011 on such a disk with nothing attached).
         """
-        return ratio.median_of_blocks([(with_it.iops, before.iops) for before, with_it, _ in self.windows])
+        return ratio.median_of_blocks([(with_it.iops, before.iops) for before, with_it, _ in self.windows], self.starts)
 
     def cpu_us_per_io(self) -> tuple[float, float]:
         """Of the whole machine: without the tool and with it, over all windows, which are of one length."""
@@ -77,7 +89,7 @@ class Result:
     def beside(self, other: Result) -> ratio.Ratio:
         """Its rate by the other's of the same round."""
         both = zip(self._blocks(), other._blocks(), strict=True)
-        return ratio.of_blocks([(mine[0] / mine[1], theirs[0] / theirs[1]) for mine, theirs in both])
+        return ratio.of_blocks([(mine[0] / mine[1], theirs[0] / theirs[1]) for mine, theirs in both], self.starts)
 
     def _blocks(self) -> list[tuple[float, float]]:
         return [ratio.between(*(window.iops for window in windows)) for windows in self.windows]
@@ -138,14 +150,29 @@ def count_run_times(run_ns: dict[str, list[float]], attached: Attached, load: Lo
         run_ns.setdefault(ALL, []).append(sum(ns for ns, _ in took.values()) / ios)
 
 
+@contextmanager
+def started(tools: Sequence[Tool], device: str, first: int) -> Iterator[list[Attached]]:
+    """All of them attached, in their order; but the one with number `first`, counted around, is started first."""
+    at_work = {}
+    with ExitStack() as stack:
+        for number in range(first, first + len(tools)):
+            at = number % len(tools)
+            at_work[at] = stack.enter_context(tool_attached(tools[at], device))
+        yield [at_work[at] for at in range(len(tools))]
+
+
 def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
     """All tools under one load. May raise ToolError or LoadError."""
-    results = [Result(tool.name) for tool in tools]
-    with ExitStack() as stack:
-        at_work = []
-        for tool in tools:
-            at_work.append(stack.enter_context(tool_attached(tool, load.device)))
-            at_work[-1].alternate()
+    results = [Result(tool.name, starts=plan.starts) for tool in tools]
+    for start in range(plan.starts):
+        _measure_started(tools, results, load, plan, start)
+    return results
+
+
+def _measure_started(tools: Sequence[Tool], results: list[Result], load: Load, plan: Plan, start: int) -> None:
+    with started(tools, load.device, start) as at_work:
+        for attached in at_work:
+            attached.alternate()
         _measure_rates(results, at_work, load, plan)
         with bpf_statistics():
             for number in range(plan.counted_rounds):
@@ -153,8 +180,8 @@ def measure(tools: Sequence[Tool], load: Load, plan: Plan) -> list[Result]:
                     with _attached(attached, plan.settle_s):
                         count_run_times(result.run_ns, attached, load, plan)
     for result, attached in zip(results, at_work, strict=True):
-        result.lost = attached.lost
-    return results
+        if attached.lost is not None:
+            result.lost = (result.lost or 0) + attached.lost
 
 
 def _shown(found: ratio.Ratio) -> str:
@@ -177,10 +204,11 @@ def rate_table(results: list[Result]) -> str:
 
 
 def program_table(results: list[Result]) -> str:
-    return compared("ns", [result.tool for result in results], [result.run_ns for result in results])
+    heads, found = [result.tool for result in results], [result.run_ns for result in results]
+    return compared("ns", heads, found, results[0].starts)
 
 
-def compared(unit: str, heads: Sequence[str], found: Sequence[Mapping[str, list[float]]]) -> str:
+def compared(unit: str, heads: Sequence[str], found: Sequence[Mapping[str, list[float]]], starts: int = 1) -> str:
     """Medians by name; behind the first column's, each one's by the first's of the same window with its interval."""
     lines = [f"| {unit} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name in sorted({name for each in found for name in each}):
@@ -188,17 +216,25 @@ def compared(unit: str, heads: Sequence[str], found: Sequence[Mapping[str, list[
         for each in found:
             took, its = each.get(name, []), found[0].get(name, [])
             cell = f"{statistics.median(took):,.0f}" if took else ""
-            if each is not found[0] and took and len(took) == len(its):
-                cell += f"; {_shown(ratio.of_blocks(list(zip(took, its, strict=True))))}"
+            if each is not found[0] and took and len(took) == len(its) and not len(took) % starts:
+                cell += f"; {_shown(ratio.of_blocks(list(zip(took, its, strict=True)), starts))}"
             cells.append(cell)
         lines.append(f"| {name}{', per I/O' if name == ALL else ''} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
 def parser_of(module: str, description: str, rounds: int, window_s: float) -> argparse.ArgumentParser:
     """With what is said of rounds and tools; the rest of both modules' arguments is their own."""
     parser = argparse.ArgumentParser(prog=f"python -m tracer.bench.{module}", description=description)
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"in each, each tool once (default: {rounds})")
+    parser.add_argument("--rounds", type=_count, default=rounds, help=f"in each, each tool once (default: {rounds})")
+    parser.add_argument("--starts", type=_count, default=1, metavar="N",
+                        help="of all tools, with as many rounds behind each (default: 1)")  # fmt: skip
     parser.add_argument("--window", type=float, default=window_s, help=f"seconds (default: {window_s})")
     parser.add_argument("--settle", type=float, default=Plan.settle_s,
                         help=f"seconds after each change that are not measured (default: {Plan.settle_s})")  # fmt: skip
@@ -248,13 +284,14 @@ def printed(measured: Callable[[], str], build: Path = ALTERNATING, goal: str = 
 def main() -> int:
     options = _arguments()
     workload = WORKLOADS[options.workload]
-    plan = Plan(options.rounds, options.window, options.settle, counted_rounds=options.counted_rounds)
+    counted = options.counted_rounds
+    plan = Plan(options.rounds, options.window, options.settle, counted_rounds=counted, starts=options.starts)
     results: list[Result] = []
 
     def measured() -> str:
         with running(workload, options.directory) as load:
             results.extend(measure(tools_of(options), load, plan))
-        head = f"{workload.title}; {plan.rounds} rounds, windows of {plan.window_s:g} s"
+        head = f"{workload.title}; {plan.told()}"
         return f"{head}\n\n{rate_table(results)}\n\n{program_table(results)}"
 
     code = printed(measured)

@@ -1,6 +1,6 @@
 """What a tool adds to the latency of one I/O, to fifty nanoseconds on a machine that is not quiet.
 
-    python -m tracer.bench.latency [--workload read|fsync] [--rounds N] [--floors [NAME...]]
+    python -m tracer.bench.latency [--workload read|fsync] [--rounds N] [--starts N] [--floors [NAME...]]
                                    [--variant NAME=ARGUMENTS]... [--other BINARY]... [--arguments ARGUMENTS]
                                    [--directory DIR]
 
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from tracer.bench import ratio
-from tracer.bench.alternating import Plan, in_turn, parser_of, printed, tools_of
+from tracer.bench.alternating import Plan, in_turn, parser_of, printed, started, tools_of
 from tracer.bench.load import LoadError, device_of, lay_out
 from tracer.bench.tools import TRACER, Attached, Tool, device_time
 from tracer.bench.windows import OUTPUT_ROOT, tool_attached
@@ -59,11 +59,12 @@ class Result:
 
     tool: str
     windows: list[tuple[Window, Window, Window]] = field(default_factory=list)
+    starts: int = 1
 
     def software(self) -> ratio.Ratio:
         """What software takes with the tool by what it takes without: medians as those of alternating.py."""
         return ratio.median_of_blocks(
-            [(with_it.software_ns, before.software_ns) for before, with_it, _ in self.windows]
+            [(with_it.software_ns, before.software_ns) for before, with_it, _ in self.windows], self.starts
         )
 
 
@@ -139,15 +140,22 @@ def one_at_a_time(workload: str, directory: Path) -> Iterator[tuple[OneAtATime, 
 
 def measure(tools: Sequence[Tool], load: OneAtATime, device: str, plan: Plan) -> list[Result]:
     """All tools under one load. May raise ToolError or LoadError."""
-    results = [Result(tool.name) for tool in tools]
+    results = [Result(tool.name, starts=plan.starts) for tool in tools]
+    for start in range(plan.starts):
+        _measure_started(tools, results, load, device, plan, start)
+    print(file=sys.stderr)
+    return results
 
+
+def _measure_started(
+    tools: Sequence[Tool], results: list[Result], load: OneAtATime, device: str, plan: Plan, start: int
+) -> None:
     def change(attached: Attached) -> None:
         attached.alternate()
         load.tool_has_changed()
         time.sleep(plan.settle_s)
 
-    with ExitStack() as stack:
-        at_work = [stack.enter_context(tool_attached(tool, device)) for tool in tools]
+    with started(tools, device, start) as at_work:
         for attached in at_work:
             change(attached)
         for number in range(plan.rounds):
@@ -160,8 +168,6 @@ def measure(tools: Sequence[Tool], load: OneAtATime, device: str, plan: Plan) ->
                 result.windows.append((before, with_it, after))
                 before = after
             print(".", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return results
 
 
 def table(results: list[Result]) -> str:
@@ -192,12 +198,12 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = _arguments()
-    plan = Plan(options.rounds, options.window, options.settle)
+    plan = Plan(options.rounds, options.window, options.settle, starts=options.starts)
 
     def measured() -> str:
         with one_at_a_time(options.workload, options.directory) as (load, device):
             results = measure(tools_of(options), load, device, plan)
-        head = f"disk, {options.workload} of 4 KiB, one at a time; {plan.rounds} rounds, windows of {plan.window_s:g} s"
+        head = f"disk, {options.workload} of 4 KiB, one at a time; {plan.told()}"
         return f"{head}\n\n{table(results)}"
 
     return printed(measured)

@@ -16,7 +16,11 @@ T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean of the blocks' ratios and its 95 % interval; the bounds are None with a single block."""
+    """Geometric mean of the blocks' ratios and its 95 % interval; the bounds are None with a single block.
+
+    What is asked for by `starts` was measured in as many runs of the same blocks: then each run is one measurement, for
+    runs differ by more than blocks (where programs and their memory lie), and the interval is that of the runs.
+    """
 
     value: float
     low: float | None
@@ -33,12 +37,19 @@ def between(before: float, with_it: float, after: float) -> tuple[float, float]:
     return with_it, math.sqrt(before * after)
 
 
-def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
+def _by_start(values: Sequence[float], starts: int) -> list[Sequence[float]]:
+    count = len(values) // starts
+    return [values[at : at + count] for at in range(0, len(values), count)]
+
+
+def of_blocks(blocks: Sequence[tuple[float, float]], starts: int = 1) -> Ratio:
     """Each block is (rate with, rate without), measured next to each other, so that drift cancels (A B B A).
 
     The interval is Student's, of the logarithms: ratios multiply.
     """
     logs = [math.log(with_it / without) for with_it, without in blocks]
+    if starts > 1:
+        logs = [statistics.fmean(each) for each in _by_start(logs, starts)]
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return Ratio(math.exp(mean), None, None, len(logs))
@@ -47,11 +58,14 @@ def of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))
 
 
-def median_of_blocks(blocks: Sequence[tuple[float, float]]) -> Ratio:
+def median_of_blocks(blocks: Sequence[tuple[float, float]], starts: int = 1) -> Ratio:
     """The blocks' median ratio and its 95 % interval, between two of the blocks, which no distribution is assumed for.
 
     Where the load's pace jumps in some windows, this says more than a mean.
     """
+    if starts > 1:
+        each = _by_start([with_it / without for with_it, without in blocks], starts)
+        return of_blocks([(statistics.median(ratios), 1.0) for ratios in each])
     ratios = sorted(with_it / without for with_it, without in blocks)
     count = len(ratios)
     below = -1  # so many ratios lie below the interval at most, and as many above
