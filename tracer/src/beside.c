@@ -17,9 +17,20 @@ int beside_open(struct beside *beside, const struct options *options)
 	int code = context_open(&beside->context, options);
 
 	if (code == EXIT_OK)
-		code = peers_open(&beside->peers, options->peers);
+		code = peers_open(&beside->peers, options);
 	if (code == EXIT_OK)
-		code = spans_open(&beside->spans, options->spans);
+		code = spans_open(&beside->spans, options);
+	return code;
+}
+
+int beside_write_columns(struct beside *beside)
+{
+	int code = context_write_columns(&beside->context);
+
+	if (code == EXIT_OK)
+		code = peers_write_columns(&beside->peers);
+	if (code == EXIT_OK)
+		code = spans_write_columns(&beside->spans);
 	return code;
 }
 
@@ -36,7 +47,7 @@ static bool step_context(const struct step *step, struct probe *probe)
 	struct iotrace_vfs_table calls = {0};
 	struct iotrace_context kernel;
 
-	if (!context->file)
+	if (!context->csv.file)
 		return true;
 	probe_context(probe, &kernel);
 	if (context->has_calls)
@@ -53,7 +64,7 @@ static void handle_peer(void *context, const struct iotrace_address *address, co
 
 static bool step_peers(struct step *step, struct probe *probe)
 {
-	if (!step->beside->peers.file)
+	if (!step->beside->peers.csv.file)
 		return true;
 	probe_peers(probe, handle_peer, step);
 	return peers_end(&step->beside->peers, step->mono_ns);
@@ -77,7 +88,7 @@ static void handle_sample(void *context, const struct iotrace_span *span)
 
 static bool step_spans(struct step *step, struct probe *probe)
 {
-	if (!step->beside->spans.processes)
+	if (!step->beside->spans.processes.file)
 		return true;
 	probe_spans(probe, &(struct span_reader){handle_process, handle_sample, step});
 	return spans_end(&step->beside->spans, step->mono_ns);
@@ -87,11 +98,21 @@ bool beside_step(struct beside *beside, struct probe *probe, const struct anchor
 {
 	struct step step = {beside, anchor, clock_now(CLOCK_MONOTONIC)};
 
-	errno = 0;
 	if (step_context(&step, probe) && step_peers(&step, probe) && step_spans(&step, probe))
 		return true;
 	if (!errno)
 		errno = ENOSPC;
+	return false;
+}
+
+bool beside_is_short_of_space(const struct beside *beside, const struct options *options)
+{
+	const struct claim *files[] = {&beside->context.csv.claim, &beside->peers.csv.claim,
+				       &beside->spans.processes.claim, &beside->spans.samples.claim};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (claim_is_short_of_space(files[i], options))
+			return true;
 	return false;
 }
 

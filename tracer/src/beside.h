@@ -21,11 +21,17 @@ struct beside {
 /* Opens what the options name. Returns an exit code and says why not; to be closed in either case. */
 int beside_open(struct beside *beside, const struct options *options);
 
+/* Empties what was opened, and writes its first line. Returns as beside_open(). */
+int beside_write_columns(struct beside *beside);
+
 /* Lines are about the time since the one before, the first ones since `mono_ns`. */
 void beside_begin(struct beside *beside, long long mono_ns);
 
 /* False, with errno, when a file cannot be written. */
 bool beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor);
+
+/* True when one of the files is on a file system that is almost full. */
+bool beside_is_short_of_space(const struct beside *beside, const struct options *options);
 
 void beside_close(struct beside *beside);
 

@@ -9,6 +9,9 @@
 #include "json.h"
 
 #define MOST_TASKS 65536 /* that are known at a time */
+/* Then from 1 again. A reader takes no higher one, and knows of each number what was said last; that of so long ago is in no
+ * block that it reads with this one. */
+#define MOST_TASK_NUMBERS ((1U << 24) - 1)
 
 struct known_file {
 	__u64 inode;
@@ -218,6 +221,8 @@ __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 			table_clear(&catalog->tasks);
 			table_find(&catalog->tasks, task, &where);
 		}
+		if (catalog->task_count == MOST_TASK_NUMBERS)
+			catalog->task_count = 0;
 		number = ++catalog->task_count;
 		table_add(&catalog->tasks, task, where, number);
 		define_task(catalog->output, number, task);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "context.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "fine.h"
@@ -88,7 +87,7 @@ static void write_programs(const struct context_file *context, const struct cont
 	const struct iotrace_vfs *reads_before = context->last.calls.cell[IOTRACE_VFS_READ];
 	const struct iotrace_context *kernel = &now->kernel, *before = &context->last.kernel;
 	bool tcp = !(context->without & 1U << CONTEXT_TCP);
-	FILE *file = context->file;
+	FILE *file = context->csv.file;
 
 	write_fine(file, !(context->without & 1U << CONTEXT_RUN_QUEUE), &kernel->run_queue_ns, &before->run_queue_ns);
 	write_fine(file, tcp, &kernel->tcp_rtt_us, &before->tcp_rtt_us);
@@ -103,24 +102,24 @@ static void write_programs(const struct context_file *context, const struct cont
 
 int context_open(struct context_file *context, const struct options *options)
 {
-	const char *path = options->context;
-
 	*context = (struct context_file){.without = options->without, .has_calls = options->vfs};
-	if (!path)
-		return EXIT_OK;
-	context->file = fopen(path, "we");
-	if (!context->file) {
-		complain("name a file in a directory that can be written", strerror(errno), "--context %s", path);
-		return EXIT_OUTPUT;
-	}
+	return options->context ? csv_open(&context->csv, "context", options->context, options) : EXIT_OK;
+}
+
+static void write_columns(FILE *file)
+{
 	fputs("t_unix_ns,t_mono_ns,interval_ns,run_queue_waits,run_queue_mean_ns,run_queue_p50_ns,run_queue_p99_ns,"
 	      "tcp_rtt_samples,tcp_rtt_mean_us,tcp_rtt_p50_us,tcp_rtt_p99_us,tcp_retransmits,page_cache_folios_added,"
 	      "cached_reads,reads_with_io",
-	      context->file);
+	      file);
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)
-		fprintf(context->file, ",%s", SOURCES[i].column);
-	fputc('\n', context->file);
-	return EXIT_OK;
+		fprintf(file, ",%s", SOURCES[i].column);
+	fputc('\n', file);
+}
+
+int context_write_columns(struct context_file *context)
+{
+	return csv_begin(&context->csv, write_columns);
 }
 
 void context_begin(struct context_file *context, long long mono_ns)
@@ -141,7 +140,7 @@ bool context_step(struct context_file *context, const struct iotrace_context *ke
 {
 	const struct context_sample *last = &context->last;
 	struct context_sample now = {.mono_ns = mono_ns, .kernel = *kernel, .calls = *calls};
-	FILE *file = context->file;
+	FILE *file = context->csv.file;
 
 	read_sources(&now);
 	fprintf(file, "%lld,%lld,%lld", clock_to_unix(anchor, now.mono_ns), now.mono_ns, now.mono_ns - last->mono_ns);
@@ -150,12 +149,10 @@ bool context_step(struct context_file *context, const struct iotrace_context *ke
 		write_counter(file, &SOURCES[i], now.counters[i], last->counters[i]);
 	fputc('\n', file);
 	context->last = now;
-	return fflush(file) == 0;
+	return csv_flush(&context->csv);
 }
 
 void context_close(struct context_file *context)
 {
-	if (context->file)
-		fclose(context->file);
-	context->file = NULL;
+	csv_close(&context->csv);
 }

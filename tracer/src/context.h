@@ -4,9 +4,9 @@
 #define CONTEXT_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "clock.h"
+#include "csv.h"
 #include "iotrace.h"
 #include "options.h"
 
@@ -20,7 +20,7 @@ struct context_sample {
 };
 
 struct context_file {
-	FILE *file; /* NULL = none is written */
+	struct csv csv;
 	unsigned without; /* a bit for each enum context_part: its columns are empty */
 	bool has_calls;	  /* --vfs counts them */
 	struct context_sample last;
@@ -28,6 +28,7 @@ struct context_file {
 
 /* Returns an exit code and says why not. When none is asked for, nothing is ever written. */
 int context_open(struct context_file *context, const struct options *options);
+int context_write_columns(struct context_file *context);
 
 /* Lines are about the time since the one before, the first one since `mono_ns`. */
 void context_begin(struct context_file *context, long long mono_ns);

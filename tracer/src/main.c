@@ -115,7 +115,8 @@ static void do_second(struct job *job)
 
 	if (!trace->output.error && status_write(trace, second->status, second->length) && step_beside(trace))
 		trace->is_short_of_space =
-			output_is_short_of_space(&trace->output, trace->options.min_free_bytes);
+			claim_is_short_of_space(&trace->output.claim, &trace->options) ||
+			beside_is_short_of_space(&trace->beside, &trace->options);
 	free(second->status);
 	free(second);
 	trace->is_in_second = false;
@@ -149,7 +150,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 		long long now = clock_now(CLOCK_MONOTONIC);
 
 		probe_consume(trace->probe, &fullness);
-		if (!rotation_step(&trace->rotation, &trace->options, &trace->output, &trace->catalog, &trace->anchor,
+		if (!rotation_step(&trace->older, &trace->options, &trace->output, &trace->catalog, &trace->anchor,
 				   trace->started_mono_ns))
 			return;
 		if (duration_ns && now - trace->started_mono_ns >= duration_ns)
@@ -211,6 +212,8 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 		return EXIT_CANNOT_TRACE;
 	}
 	code = output_begin(&trace->output);
+	if (code == EXIT_OK)
+		code = beside_write_columns(&trace->beside);
 	if (code != EXIT_OK)
 		return code;
 	turn_begin(&trace->turn, trace->output.writer.tid);
@@ -255,6 +258,11 @@ static int resolve_filters(struct trace *trace)
 			 "in this container processes have numbers of their own", "--pid %d", options->pids[0]);
 		return EXIT_USAGE;
 	}
+	if (options->spans && !namespaces_share_pids()) {
+		complain("start it with the machine's process numbers", "in this container processes have numbers of their own",
+			 "--spans %s", options->spans);
+		return EXIT_USAGE;
+	}
 	for (size_t i = 0; i < options->device_count; i++) {
 		int code = devices_add(&trace->devices, options->devices[i]);
 
@@ -272,17 +280,6 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
-static int trace_to_output(struct trace *trace, const sigset_t *signals)
-{
-	int code = output_open(&trace->output, trace->options.output, &trace->devices);
-
-	trace->output.has_returns = trace->options.vfs;
-	if (code == EXIT_OK)
-		code = trace_run(trace, signals);
-	output_close(&trace->output, code != EXIT_CANNOT_TRACE);
-	return code;
-}
-
 static int trace_all(struct trace *trace, const sigset_t *signals)
 {
 	int code = resolve_filters(trace);
@@ -292,11 +289,22 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 	driver_probe(&trace->support, &trace->options);
 	if (!choose_modes(&trace->options, &trace->devices, &trace->support))
 		return EXIT_CANNOT_TRACE;
-	code = beside_open(&trace->beside, &trace->options);
+	code = output_open(&trace->output, &trace->options, &trace->devices);
 	if (code == EXIT_OK)
-		code = trace_to_output(trace, signals);
+		code = beside_open(&trace->beside, &trace->options);
+	if (code == EXIT_OK)
+		code = trace_run(trace, signals);
+	output_close(&trace->output);
 	beside_close(&trace->beside);
 	return code;
+}
+
+/* By nohup. A blocked signal comes even then. */
+static bool is_ignored(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 int main(int argc, char **argv)
@@ -317,11 +325,13 @@ int main(int argc, char **argv)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	if (!is_ignored(SIGHUP))
+		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	code = trace_all(&trace, &signals);
 	probe_close(trace.probe);
 	catalog_close(&trace.catalog);
-	rotation_free(&trace.rotation);
+	older_free(&trace.older);
 	devices_free(&trace.devices);
 	return code;
 }

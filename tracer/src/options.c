@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 #include "log.h"
 #include "say.h"
 
+#define MOST_SECONDS 1e9 /* 31 years: nanoseconds fit into 64 bits */
 #define SEE_HELP "see strata-iotrace --help"
 
 static const char HELP[] =
@@ -34,9 +36,9 @@ static const char HELP[] =
 	"                    block (default: the best of each disk)\n"
 	"  --sample N        only one of N requests, chosen at random\n"
 	"  --scheduler       time in the I/O scheduler, too; costs a program more per request\n"
-	"  --rotate-bytes N  begin a new file after so many bytes; FILE.1, FILE.2 ... are the older ones\n"
+	"  --rotate-bytes N  begin a new file after so many bytes, of each that is written; FILE.1, FILE.2 ... are the older ones\n"
 	"  --keep-files N    delete all but the latest N older ones (default: keep all)\n"
-	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
+	"  --min-free-bytes N  stop when the file system of a FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
 	"                    with requests returned; costs each system call\n"
 	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least\n"
@@ -50,7 +52,7 @@ static const char HELP[] =
 	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
 	"                    --vfs, --context, --peers, --spans) or auto (default): core where the kernel can\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
-	"  --duration S      stop by itself after S seconds (default: on SIGINT or SIGTERM)\n"
+	"  --duration S      stop by itself after S seconds (default: on SIGINT, SIGTERM or SIGHUP)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
 	"\n"
@@ -107,7 +109,7 @@ static bool parse_seconds(const char *text, double *value)
 	char *end;
 
 	*value = strtod(text, &end);
-	return end != text && !*end && isfinite(*value) && *value > 0;
+	return end != text && !*end && isfinite(*value) && *value >= 1e-9 && *value <= MOST_SECONDS;
 }
 
 /* Of all CPUs together. */
@@ -311,6 +313,10 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (options->vfs && options->no_vfs) {
 		complain("leave one out", "they contradict each other", "--vfs --no-vfs");
+		return EXIT_USAGE;
+	}
+	if (options->ready_fd >= 0 && fcntl(options->ready_fd, F_GETFD) < 0) {
+		complain("hand the tracer an open one", strerror(errno), "--ready-fd %d", options->ready_fd);
 		return EXIT_USAGE;
 	}
 	if (options->without && !options->context) {

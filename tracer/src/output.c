@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -23,7 +20,6 @@
 #define KEPT_BYTES (16 << 20)  /* of freed memory: a page used for the first time takes microseconds */
 #define RESERVE_BYTES (256 << 10)
 #define HEADER_ALIGNMENT 4096
-#define GIBIBYTE (1LL << 30)
 #define MAGIC "STRATAIO"
 
 /* A part of the file. */
@@ -52,30 +48,17 @@ static int reserve_space(const char *path)
 	return fd;
 }
 
-int output_open(struct output *output, const char *path, struct devices *devices)
+int output_open(struct output *output, const struct options *options, struct devices *devices)
 {
-	*output = (struct output){.path = path, .fd = -1, .reserve_fd = -1, .devices = devices};
-	output->created = access(path, F_OK) != 0;
-	output->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	if (output->fd < 0) {
-		complain("name a file in a directory that can be written", strerror(errno), "--output %s", path);
+	int code;
+
+	*output = (struct output){.reserve_fd = -1, .devices = devices, .has_returns = options->vfs};
+	code = claim_open(&output->claim, "output", options->output, options);
+	if (code == EXIT_OK && !output->claim.is_file) {
+		complain("name a regular file", "no records can be kept there", "--output %s", options->output);
 		return EXIT_OUTPUT;
 	}
-	if (flock(output->fd, LOCK_EX | LOCK_NB) != 0) {
-		if (errno == EWOULDBLOCK) {
-			complain("stop the other one first", "another tracer writes this file", "--output %s", path);
-			output->created = false; /* it is the other one's */
-		} else {
-			complain("name a file that can be locked (flock)", strerror(errno), "--output %s", path);
-		}
-		return EXIT_OUTPUT;
-	}
-	if (ftruncate(output->fd, 0) != 0) {
-		complain("name a regular file", strerror(errno), "--output %s", path);
-		return EXIT_OUTPUT;
-	}
-	output->reserve_fd = reserve_space(path);
-	return EXIT_OK;
+	return code;
 }
 
 int output_begin(struct output *output)
@@ -84,10 +67,12 @@ int output_begin(struct output *output)
 
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	error = writer_begin(&output->writer);
-	if (!error)
-		return EXIT_OK;
-	complain("allow this user or cgroup more threads", strerror(error), "starting the thread that writes");
-	return EXIT_CANNOT_TRACE;
+	if (error) {
+		complain("allow this user or cgroup more threads", strerror(error), "starting the thread that writes");
+		return EXIT_CANNOT_TRACE;
+	}
+	output->reserve_fd = reserve_space(output->claim.path);
+	return claim_begin(&output->claim);
 }
 
 static char *header_json(const struct output *output, const struct anchor *anchor, long long started_mono_ns,
@@ -120,7 +105,7 @@ static char *header_json(const struct output *output, const struct anchor *ancho
 static bool write_whole(const struct output *output, struct block *block)
 {
 	while (block->written < block->used) {
-		ssize_t n = pwrite(output->fd, block->bytes + block->written, block->used - block->written,
+		ssize_t n = pwrite(output->claim.fd, block->bytes + block->written, block->used - block->written,
 				   block->offset + (off_t)block->written);
 
 		if (n < 0 && errno == EINTR)
@@ -146,7 +131,7 @@ static void write_block(struct job *job)
 	if (!output->error) {
 		output->error = errno;
 		block->written -= block->written % SLOT_BYTES;
-		if (ftruncate(output->fd, block->offset + (off_t)block->written) != 0)
+		if (ftruncate(output->claim.fd, block->offset + (off_t)block->written) != 0)
 			complain("a reader ignores it", strerror(errno), "cutting off a partial record");
 	}
 	block->next = output->unwritten;
@@ -276,45 +261,6 @@ off_t output_bytes(const struct output *output)
 	return output->handed_over + (off_t)(output->filled ? output->filled->used : 0);
 }
 
-bool output_is_short_of_space(const struct output *output, long long min_free_bytes)
-{
-	struct statvfs system;
-	long long block, limit;
-
-	if (fstatvfs(output->fd, &system) != 0)
-		return false;
-	block = system.f_frsize;
-	limit = (long long)system.f_blocks * block / 100;
-	if (limit > GIBIBYTE)
-		limit = GIBIBYTE;
-	if (min_free_bytes >= 0)
-		limit = min_free_bytes;
-	return (long long)system.f_bavail * block < limit;
-}
-
-bool output_rotate(struct output *output, const char *older)
-{
-	char fresh[PATH_MAX];
-	int fd;
-
-	snprintf(fresh, sizeof(fresh), "%s.new", output->path);
-	fd = open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
-	    renameat2(AT_FDCWD, fresh, AT_FDCWD, output->path, RENAME_EXCHANGE) != 0) {
-		output->error = errno;
-		if (fd >= 0) {
-			close(fd);
-			unlink(fresh);
-		}
-		return false;
-	}
-	if (rename(fresh, older) != 0)
-		output->error = errno;
-	close(output->fd);
-	output->fd = fd;
-	return !output->error;
-}
-
 bool output_replace(struct output *output, const char *path, const char *text, size_t length)
 {
 	char temporary[PATH_MAX];
@@ -342,13 +288,9 @@ void output_release_reserve(struct output *output)
 	output->reserve_fd = -1;
 }
 
-void output_close(struct output *output, bool keep)
+void output_close(struct output *output)
 {
 	writer_end(&output->writer);
-	if (!keep && output->created && output->fd >= 0)
-		unlink(output->path);
 	output_release_reserve(output);
-	if (output->fd >= 0)
-		close(output->fd);
-	output->fd = -1;
+	claim_close(&output->claim);
 }

@@ -7,19 +7,19 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "claim.h"
 #include "clock.h"
 #include "device.h"
+#include "options.h"
 #include "record.h"
 #include "writer.h"
 
 struct block;
 
 struct output {
-	const char *path;
+	struct claim claim; /* the writer's while anything is unfinished */
 	struct writer writer;
-	int fd; /* the writer's while anything is unfinished */
 	int reserve_fd; /* space set aside so that the last status can be written on a full disk */
-	bool created;
 	bool has_returns; /* records of calls may come; set before the header is written */
 	off_t handed_over;    /* bytes of the current file that the writer has written or is to write */
 	struct block *filled; /* the one that slots are added to; NULL: the next slot begins one */
@@ -30,10 +30,10 @@ struct output {
 	struct devices *devices;
 };
 
-/* Opens and locks the file; returns an exit code and says why not. */
-int output_open(struct output *output, const char *path, struct devices *devices);
+/* Claims the file; returns an exit code and says why not. To be closed in either case. */
+int output_open(struct output *output, const struct options *options, struct devices *devices);
 
-/* Begins the thread that writes; returns an exit code and says why not. */
+/* Begins the thread that writes, and empties the file; returns an exit code and says why not. */
 int output_begin(struct output *output);
 
 /* A new file begins with what stands before the slots. False: see output_flush(). */
@@ -55,22 +55,12 @@ void output_settle(struct output *output);
 /* Bytes of the current file, those not written yet included. */
 off_t output_bytes(const struct output *output);
 
-/* True when the file system has less than `min_free_bytes` left for us (-1: the default, see options.h). */
-bool output_is_short_of_space(const struct output *output, long long min_free_bytes);
-
-/*
- * For the writer. The current file gets the name `older`, and an empty one takes its place and its lock in one step, so
- * that there is never a moment without. False: nothing has changed, `error` says why.
- */
-bool output_rotate(struct output *output, const char *older);
-
 /* Replaces `path` in one step. */
 bool output_replace(struct output *output, const char *path, const char *text, size_t length);
 
 /* Gives the reserved space back, for what is written last. */
 void output_release_reserve(struct output *output);
 
-/* `keep` = false removes a file that holds nothing yet and that we have made. */
-void output_close(struct output *output, bool keep);
+void output_close(struct output *output);
 
 #endif

@@ -2,30 +2,33 @@
 #include "peers.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fine.h"
 #include "say.h"
 
-int peers_open(struct peers_file *peers, const char *path)
+int peers_open(struct peers_file *peers, const struct options *options)
 {
 	*peers = (struct peers_file){0};
-	if (!path)
+	if (!options->peers)
 		return EXIT_OK;
 	peers->known = calloc(IOTRACE_PEERS, sizeof(*peers->known));
 	if (!peers->known)
 		abort();
-	peers->file = fopen(path, "we");
-	if (!peers->file) {
-		complain("name a file in a directory that can be written", strerror(errno), "--peers %s", path);
-		return EXIT_OUTPUT;
-	}
+	return csv_open(&peers->csv, "peers", options->peers, options);
+}
+
+static void write_columns(FILE *file)
+{
 	fputs("t_unix_ns,t_mono_ns,interval_ns,peer,tcp_rtt_samples,tcp_rtt_mean_us,tcp_rtt_p50_us,tcp_rtt_p99_us,"
 	      "tcp_retransmits\n",
-	      peers->file);
-	return EXIT_OK;
+	      file);
+}
+
+int peers_write_columns(struct peers_file *peers)
+{
+	return csv_begin(&peers->csv, write_columns);
 }
 
 void peers_begin(struct peers_file *peers, long long mono_ns)
@@ -59,28 +62,28 @@ void peers_peer(struct peers_file *peers, const struct iotrace_address *address,
 		const struct anchor *anchor, long long mono_ns)
 {
 	struct iotrace_peer *before = last_known(peers, address);
+	FILE *file = peers->csv.file;
 	char text[INET6_ADDRSTRLEN];
 
 	if (now->rtt_us.count == before->rtt_us.count && now->retransmits == before->retransmits)
 		return;
-	fprintf(peers->file, "%lld,%lld,%lld,%s,%llu", clock_to_unix(anchor, mono_ns), mono_ns,
+	fprintf(file, "%lld,%lld,%lld,%s,%llu", clock_to_unix(anchor, mono_ns), mono_ns,
 		mono_ns - peers->last_mono_ns, name_of(address, text),
 		(unsigned long long)(now->rtt_us.count - before->rtt_us.count));
-	fine_write(peers->file, &now->rtt_us, &before->rtt_us);
-	fprintf(peers->file, ",%llu\n", (unsigned long long)(now->retransmits - before->retransmits));
+	fine_write(file, &now->rtt_us, &before->rtt_us);
+	fprintf(file, ",%llu\n", (unsigned long long)(now->retransmits - before->retransmits));
 	*before = *now;
 }
 
 bool peers_end(struct peers_file *peers, long long mono_ns)
 {
 	peers->last_mono_ns = mono_ns;
-	return fflush(peers->file) == 0;
+	return csv_flush(&peers->csv);
 }
 
 void peers_close(struct peers_file *peers)
 {
-	if (peers->file)
-		fclose(peers->file);
+	csv_close(&peers->csv);
 	free(peers->known);
 	*peers = (struct peers_file){0};
 }

@@ -4,9 +4,10 @@
 #define PEERS_H
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stddef.h>
 
 #include "clock.h"
+#include "csv.h"
 #include "iotrace.h"
 
 /* What was known of an address when its last line was written. */
@@ -16,14 +17,15 @@ struct known_peer {
 };
 
 struct peers_file {
-	FILE *file; /* NULL = none is written */
+	struct csv csv;
 	struct known_peer *known;
 	size_t count;
 	long long last_mono_ns;
 };
 
-/* Returns an exit code and says why not. `path` NULL: nothing is ever written. */
-int peers_open(struct peers_file *peers, const char *path);
+/* Return an exit code and say why not. When none are asked for, nothing is ever written. */
+int peers_open(struct peers_file *peers, const struct options *options);
+int peers_write_columns(struct peers_file *peers);
 
 /* Lines are about the time since the one before. */
 void peers_begin(struct peers_file *peers, long long mono_ns);

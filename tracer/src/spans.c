@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spans.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,43 +13,45 @@ static const char *const PARTS[IOTRACE_SPAN_PARTS] = {
 	[IOTRACE_SPAN_LOCKED] = "lock",	    [IOTRACE_SPAN_RUN_QUEUE] = "run_queue", [IOTRACE_SPAN_OTHER] = "other",
 };
 
-static FILE *open_csv(const char *path, const char *columns)
-{
-	FILE *file = fopen(path, "we");
-
-	if (!file) {
-		complain("name a file in a directory that can be written", strerror(errno), "--spans %s", path);
-		return NULL;
-	}
-	fputs(columns, file);
-	return file;
-}
-
-int spans_open(struct spans_file *spans, const char *path)
+int spans_open(struct spans_file *spans, const struct options *options)
 {
 	char samples[PATH_MAX];
+	int code;
 
 	*spans = (struct spans_file){0};
-	if (!path)
+	if (!options->spans)
 		return EXIT_OK;
-	snprintf(samples, sizeof(samples), "%s.samples", path);
+	snprintf(samples, sizeof(samples), "%s.samples", options->spans);
 	spans->known = calloc(IOTRACE_SPAN_PROCESSES, sizeof(*spans->known));
 	if (!spans->known)
 		abort();
-	spans->processes = open_csv(path, "t_unix_ns,t_mono_ns,interval_ns,pid,comm,spans,handed_over,interleaved,switch_not_seen,"
-					  "total_mean_ns,total_p50_ns,total_p99_ns");
-	if (!spans->processes)
-		return EXIT_OUTPUT;
-	spans->samples = open_csv(samples, "t_unix_ns,t_mono_ns,pid,tid,comm,socket_inode,total_ns");
-	if (!spans->samples)
-		return EXIT_OUTPUT;
-	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++) {
-		fprintf(spans->processes, ",%s_mean_ns,%s_p50_ns,%s_p99_ns", PARTS[i], PARTS[i], PARTS[i]);
-		fprintf(spans->samples, ",%s_ns", PARTS[i]);
-	}
-	fputc('\n', spans->processes);
-	fputc('\n', spans->samples);
-	return EXIT_OK;
+	code = csv_open(&spans->processes, "spans", options->spans, options);
+	return code == EXIT_OK ? csv_open(&spans->samples, "spans", samples, options) : code;
+}
+
+static void write_process_columns(FILE *file)
+{
+	fputs("t_unix_ns,t_mono_ns,interval_ns,pid,comm,spans,handed_over,interleaved,switch_not_seen,"
+	      "total_mean_ns,total_p50_ns,total_p99_ns",
+	      file);
+	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
+		fprintf(file, ",%s_mean_ns,%s_p50_ns,%s_p99_ns", PARTS[i], PARTS[i], PARTS[i]);
+	fputc('\n', file);
+}
+
+static void write_sample_columns(FILE *file)
+{
+	fputs("t_unix_ns,t_mono_ns,pid,tid,comm,socket_inode,total_ns", file);
+	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
+		fprintf(file, ",%s_ns", PARTS[i]);
+	fputc('\n', file);
+}
+
+int spans_write_columns(struct spans_file *spans)
+{
+	int code = csv_begin(&spans->processes, write_process_columns);
+
+	return code == EXIT_OK ? csv_begin(&spans->samples, write_sample_columns) : code;
 }
 
 void spans_begin(struct spans_file *spans, long long mono_ns)
@@ -101,7 +102,7 @@ void spans_process(struct spans_file *spans, __u32 pid, const struct iotrace_pro
 {
 	struct known_process *known = find(spans, pid);
 	const struct iotrace_process *before;
-	FILE *file = spans->processes;
+	FILE *file = spans->processes.file;
 
 	if (!known)
 		return;
@@ -125,7 +126,7 @@ void spans_sample(struct spans_file *spans, const struct iotrace_span *span, con
 {
 	char comm[IOTRACE_COMM_BYTES + 1] = "";
 	unsigned long long total = 0;
-	FILE *file = spans->samples;
+	FILE *file = spans->samples.file;
 
 	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
 		total += span->parts[i];
@@ -150,15 +151,13 @@ void spans_forget(struct spans_file *spans, __u32 pid)
 bool spans_end(struct spans_file *spans, long long mono_ns)
 {
 	spans->last_mono_ns = mono_ns;
-	return fflush(spans->processes) == 0 && fflush(spans->samples) == 0;
+	return csv_flush(&spans->processes) && csv_flush(&spans->samples);
 }
 
 void spans_close(struct spans_file *spans)
 {
-	if (spans->processes)
-		fclose(spans->processes);
-	if (spans->samples)
-		fclose(spans->samples);
+	csv_close(&spans->processes);
+	csv_close(&spans->samples);
 	free(spans->known);
 	*spans = (struct spans_file){0};
 }

@@ -4,9 +4,10 @@
 #define SPANS_H
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stddef.h>
 
 #include "clock.h"
+#include "csv.h"
 #include "iotrace.h"
 
 /* What was known of a process when its last line was written. */
@@ -16,14 +17,18 @@ struct known_process {
 };
 
 struct spans_file {
-	FILE *processes, *samples; /* NULL = none are written */
+	struct csv processes, samples;
 	struct known_process *known;
 	size_t count;
 	long long last_mono_ns;
 };
 
-/* Writes `path` and `path`.samples. Returns an exit code and says why not. `path` NULL: nothing is ever written. */
-int spans_open(struct spans_file *spans, const char *path);
+/*
+ * Two files, the second one's name ends in .samples. Return an exit code and say why not. When none are asked for, nothing
+ * is ever written.
+ */
+int spans_open(struct spans_file *spans, const struct options *options);
+int spans_write_columns(struct spans_file *spans);
 
 /* Lines are about the time since the one before. */
 void spans_begin(struct spans_file *spans, long long mono_ns);

@@ -300,7 +300,7 @@ char *status_text(const struct trace *trace, size_t *length)
 	write_spans(file, trace);
 	write_programs(file, trace->probe);
 	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
-		trace->rotation.files, trace->rotation.deleted, trace->rotation.deleted_records);
+		trace->older.files, trace->older.deleted, trace->older.deleted_records);
 	fprintf(file, "  \"names_dropped\": %llu,\n", probe_names_dropped(trace->probe));
 	write_devices(file, trace);
 	fputs("}\n", file);

@@ -22,7 +22,7 @@ struct trace {
 	struct driver_support support;
 	struct probe *probe;
 	struct catalog catalog;
-	struct rotation rotation;
+	struct older older; /* files of records */
 	struct beside beside;
 	struct output output;
 	struct anchor anchor;

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import socket
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -172,6 +176,64 @@ def test_rotation_keeps_the_last_files_and_counts_the_others(disk: str, tmp_path
     assert sum(1 for _ in (tmp_path / "io.csv").open()) == rows + 1
 
 
+def test_rotation_goes_on_when_somebody_has_taken_an_older_file_away(disk: str, tmp_path: Path) -> None:
+    path = tmp_path / "io.bin"
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20), "--keep-files", "2") as trace:
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        trace.device_now(disk)
+        Path(f"{path}.1").unlink()
+        mixed_load(disk, 70_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.stop() == 0
+    rotation = trace.status()["rotation"]
+    assert rotation["older_files"] >= 4
+    assert rotation["deleted_files"] == rotation["older_files"] - 3
+    assert len(list(tmp_path.glob("io.bin.[0-9]*"))) == 2
+
+
+def echo(end: socket.socket) -> None:
+    while received := end.recv(1):
+        end.sendall(received)
+
+
+def test_lines_beside_the_records_rotate_too(disk: str, tmp_path: Path) -> None:
+    path = tmp_path / "spans"
+    options = ("--device", disk, "--pid", str(os.getpid()), "--spans", str(path), "--span-sample", "1")
+    here, there = socket.socketpair()
+    answering = threading.Thread(target=echo, args=(there,))
+    answering.start()
+    with here, there, tracing(tmp_path / "io.bin", *options, "--rotate-bytes", str(1 << 20)) as trace:
+        deadline = time.monotonic() + 60
+        while not Path(f"{path}.samples.2").exists():
+            assert time.monotonic() < deadline
+            here.sendall(b".")
+            assert here.recv(1) == b"."
+        here.shutdown(socket.SHUT_RDWR)
+        answering.join()
+        assert trace.stop() == 0
+    assert trace.status()["rotation"]["older_files"] == 0, "nothing was read or written"
+    older = sorted(tmp_path.glob("spans.samples.*"))
+    assert all(file.stat().st_size >= (1 << 20) for file in older)
+    rows = []
+    for file in (*older, Path(f"{path}.samples")):
+        with file.open() as lines:
+            rows += list(csv.DictReader(lines))
+    begins = [int(row["t_mono_ns"]) for row in rows if row["pid"] == str(os.getpid())]
+    with path.open() as lines:
+        spans = sum(int(row["spans"]) for row in csv.DictReader(lines))
+    assert len(begins) == len(rows) == spans - trace.status()["spans"]["samples_dropped"] > 10_000
+
+
+@pytest.mark.parametrize("option", ["output", "context"])
+def test_older_files_of_another_trace_are_not_mixed_with_new_ones(binary: Path, tmp_path: Path, option: str) -> None:
+    older = tmp_path / f"{option}.7"
+    older.write_text("precious")
+    names = {name: str(tmp_path / name) for name in ("output", "context")}
+    command = [str(binary), "--output", names["output"], "--context", names["context"], "--rotate-bytes", str(1 << 20)]
+    refused = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
+    assert names[option] in refused.stderr and list(tmp_path.iterdir()) == [older]
+
+
 @pytest.fixture
 def small_file_system(tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "small"
@@ -193,6 +255,18 @@ def test_it_stops_before_the_disk_is_full_and_says_so(disk: str, small_file_syst
     assert (status["state"], "almost full" in status["reason"]) == ("failed", True)
     assert len(trace.records()) == trace.device(disk)["emitted"]
     assert_closed(trace, disk)
+
+
+def test_it_stops_when_there_is_no_room_for_what_stands_beside(
+    disk: str, small_file_system: Path, tmp_path: Path
+) -> None:
+    context = str(small_file_system / "context.csv")
+    (small_file_system / "others").write_bytes(bytes(5 << 20))
+    with tracing(
+        tmp_path / "io.bin", "--device", disk, "--context", context, "--min-free-bytes", str(4 << 20)
+    ) as trace:
+        assert trace.process.wait(10) == 4
+    assert "almost full" in trace.status()["reason"]
 
 
 @pytest.fixture
@@ -238,6 +312,11 @@ def test_process_numbers_of_a_container(disk: str, binary: Path, tmp_path: Path)
     refused = subprocess.run([*command, "--pid", "1"], check=False, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "--pid 1: in this container" in refused.stderr and not list(tmp_path.glob("io.bin*"))
+    if BACKEND != "bcc":
+        spans = [*command, "--spans", str(tmp_path / "spans")]
+        refused = subprocess.run(spans, check=False, capture_output=True, text=True)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "in this container" in refused.stderr and not list(tmp_path.glob("*i*n*"))
     subprocess.run([*command, "--duration", "0.1"], check=True)
     limits = json.loads(Path(f"{output}.json").read_text())["limits"]
     assert any("process numbers are the machine's" in limit for limit in limits)

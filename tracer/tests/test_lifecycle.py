@@ -46,10 +46,15 @@ def test_unknown_device_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
         ("--output", "x", "--pid", "zero"),
         ("--output", "x", "--duration", "-1"),
         ("--output", "x", "--duration", "nan"),
+        ("--output", "x", "--duration", "1e-10"),
+        ("--output", "x", "--duration", "1e10"),
+        ("--output", "x", "--ready-fd", "999"),
     ],
 )
 def test_wrong_arguments(binary: Path, arguments: tuple[str, ...], tmp_path: Path) -> None:
-    result = subprocess.run([str(binary), *arguments], check=False, capture_output=True, text=True, cwd=tmp_path)
+    result = subprocess.run(
+        [str(binary), *arguments], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=30
+    )
     assert result.returncode == 2
     assert result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -108,6 +113,63 @@ def test_one_output_has_one_tracer(binary: Path, disk: str, tmp_path: Path) -> N
         assert_one_clear_line(second.stderr)
         assert trace.stop() == 0
     assert len(trace.records()) == trace.device(disk)["emitted"] >= 100
+
+
+BESIDE = ("context", "peers", "spans")
+
+
+@pytest.mark.parametrize("option", BESIDE)
+def test_files_beside_it_have_one_tracer_too(binary: Path, disk: str, tmp_path: Path, option: str) -> None:
+    beside = tmp_path / "beside"
+    with tracing(tmp_path / "io.bin", "--device", disk, f"--{option}", str(beside)) as trace:
+        inode, header = beside.stat().st_ino, beside.read_bytes()
+        for output in ("io.bin", "other.bin"):
+            second = run(binary, "--output", str(tmp_path / output), "--device", disk, f"--{option}", str(beside))
+            assert second.returncode == 4
+            assert_one_clear_line(second.stderr)
+        assert not (tmp_path / "other.bin").exists()
+        assert trace.stop() == 0
+    content = beside.read_bytes()
+    assert beside.stat().st_ino == inode and content.startswith(header) and b"\0" not in content
+
+
+def test_two_options_do_not_share_a_file(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    beside = str(tmp_path / "beside")
+    result = run(binary, "--output", str(tmp_path / "io.bin"), "--context", beside, "--peers", beside)
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_there_stays_when_it_cannot_trace(binary: Path, tmp_path: Path) -> None:
+    before = {tmp_path / name: name for name in ("io.bin", "io.bin.json", *BESIDE)}
+    for path, content in before.items():
+        path.write_text(content)
+    options = [word for name in BESIDE for word in (f"--{name}", str(tmp_path / name))]
+    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", str(binary)]
+    command = [*without_rights, "--backend", "core", "--output", str(tmp_path / "io.bin"), *options]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 3
+    assert_one_clear_line(result.stderr)
+    assert {path: path.read_text() for path in tmp_path.iterdir() if path.stat().st_size} == before
+
+
+def test_the_end_of_its_terminal_ends_it(disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        assert trace.stop(signal.SIGHUP) == 0
+    assert trace.status()["state"] == "stopped"
+
+
+def test_but_not_under_nohup(disk: str, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with tracing(tmp_path / "io.bin", "--device", disk, "--duration", "2") as trace:
+            trace.process.send_signal(signal.SIGHUP)
+            assert trace.process.wait(30) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    status = trace.status()
+    assert status["stopped_mono_ns"] - status["started_mono_ns"] >= 2e9
 
 
 def program_ids() -> set[int]:

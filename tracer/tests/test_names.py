@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
+from tracer import decode, tracefile
+from tracer.tests.conftest import DISK_BYTES
 from tracer.tests.tracing import altered, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -23,11 +26,14 @@ FILES = 5000
 
 @pytest.fixture(scope="module")
 def small(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tracer with 4,096 numbers for files, of which it uses the last 1,024, and which keeps 16 tasks in mind."""
+    """A tracer with 4,096 numbers for files, of which it uses the last 1,024, and 20,000 for tasks, with 16 in mind."""
     changes = {
         "bpf/file.bpf.h": {"FILE_NUMBER_BITS 24": "FILE_NUMBER_BITS 12"},
         "bpf/iotrace.h": {"FILES_USED (1U << 15)": "FILES_USED (1U << 10)"},
-        "src/catalog.c": {"MOST_TASKS 65536": "MOST_TASKS 16"},
+        "src/catalog.c": {
+            "MOST_TASKS 65536": "MOST_TASKS 16",
+            "MOST_TASK_NUMBERS ((1U << 24) - 1)": "MOST_TASK_NUMBERS 20000",
+        },
     }
     return altered(tmp_path_factory.mktemp("small"), changes)
 
@@ -71,6 +77,29 @@ def test_a_number_that_is_used_again_stands_for_the_new_file_only(
     assert sum((seen - reads).values()) == seen[None], "rows of another file"
     hidden = trace.device(disk)["excluded"]["completion_not_seen"]
     assert sum((reads - seen).values()) - hidden <= sum(reads.values()) / 100
+
+
+def test_numbers_of_tasks_are_used_again(
+    small: Path, disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process reads from its own part of the disk, so that the sector tells whose the read was."""
+    jobs, reads = 64, 700
+    part = DISK_BYTES // jobs
+    processes = [f"--numjobs={jobs}", f"--offset_increment={part}", f"--size={part}", "--group_reporting"]
+    with tracing(tmp_path / "io.bin", "--device", disk, binary=small) as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=randread", "--norandommap", "--direct=1", f"--number_ios={reads}",
+            *processes)  # fmt: skip
+        assert trace.stop() == 0
+    monkeypatch.setattr(tracefile, "MOST_DEFINITIONS", 20_001)
+    table = decode.read_table(tmp_path / "io.bin").filter(pc.field("comm") == "fio")
+    whose = {
+        (sector * 512 // part, pid)
+        for sector, pid in zip(table["sector"].to_pylist(), table["pid"].to_pylist(), strict=True)
+    }
+    definitions = sum(b'{"task": ' in line for line in (tmp_path / "io.bin").read_bytes().split(b"\n"))
+    assert definitions > 21_000
+    assert len(whose) == len({pid for _, pid in whose}) == jobs
+    assert len(table) + trace.device(disk)["excluded"]["completion_not_seen"] >= jobs * reads
 
 
 def test_more_tasks_than_are_kept_in_mind(small: Path, disk: str, tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "older.h"
+#include "say.h"
+
+#define GIBIBYTE (1LL << 30)
+#define TRIES 8
+
+static int refuse(const struct claim *claim, const char *todo, const char *why)
+{
+	complain(todo, why, "--%s %s", claim->option, claim->path);
+	return EXIT_OUTPUT;
+}
+
+/* Not to be opened for reading: a pipe's other end would seem to be there. */
+static bool open_or_make(struct claim *claim)
+{
+	claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	claim->created = claim->fd >= 0;
+	if (claim->fd < 0 && errno == EEXIST)
+		claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	claim->is_open = claim->fd >= 0;
+	return claim->is_open;
+}
+
+/* The tracer that had it locked may have given it another name meanwhile. */
+static bool has_its_name(const struct claim *claim, const struct stat *opened)
+{
+	struct stat named;
+
+	return stat(claim->path, &named) == 0 && named.st_ino == opened->st_ino && named.st_dev == opened->st_dev;
+}
+
+static int lock(struct claim *claim)
+{
+	if (flock(claim->fd, LOCK_EX | LOCK_NB) == 0)
+		return EXIT_OK;
+	if (errno != EWOULDBLOCK)
+		return refuse(claim, "name a file that can be locked (flock)", strerror(errno));
+	claim->created = false; /* it is the other one's */
+	return refuse(claim, "stop the other one first, or name another file", "another tracer or option writes this file");
+}
+
+static int open_locked(struct claim *claim)
+{
+	struct stat opened = {0};
+	int code;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (!open_or_make(claim) || fstat(claim->fd, &opened) != 0)
+			return refuse(claim, "name a file in a directory that can be written", strerror(errno));
+		claim->is_file = S_ISREG(opened.st_mode);
+		if (!claim->is_file)
+			return EXIT_OK;
+		code = lock(claim);
+		if (code != EXIT_OK || has_its_name(claim, &opened))
+			return code;
+		close(claim->fd);
+		claim->is_open = false;
+	}
+	return refuse(claim, "name another file", "it is replaced all the time");
+}
+
+int claim_open(struct claim *claim, const char *option, const char *path, const struct options *options)
+{
+	int code;
+
+	*claim = (struct claim){.option = option, .fd = -1};
+	if ((size_t)snprintf(claim->path, sizeof(claim->path), "%s", path) >= sizeof(claim->path))
+		return refuse(claim, "name a file with a shorter path", strerror(ENAMETOOLONG));
+	code = open_locked(claim);
+	if (code == EXIT_OK && options->rotate_bytes && older_are_there(path))
+		return refuse(claim, "move them away, or name another file",
+			      "beside it are older files of another trace (--rotate-bytes)");
+	return code;
+}
+
+int claim_begin(struct claim *claim)
+{
+	if (claim->is_file && ftruncate(claim->fd, 0) != 0)
+		return refuse(claim, "name another file", strerror(errno));
+	claim->begun = true;
+	return EXIT_OK;
+}
+
+bool claim_rotate(struct claim *claim, const char *older)
+{
+	char fresh[PATH_MAX + 8];
+	int fd, error;
+
+	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return false;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	    renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE) == 0) {
+		if (renameat2(AT_FDCWD, fresh, AT_FDCWD, older, RENAME_NOREPLACE) == 0) {
+			close(claim->fd);
+			claim->fd = fd;
+			return true;
+		}
+		error = errno;
+		renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE);
+		errno = error;
+	}
+	error = errno;
+	close(fd);
+	unlink(fresh);
+	errno = error;
+	return false;
+}
+
+bool claim_is_short_of_space(const struct claim *claim, const struct options *options)
+{
+	struct statvfs system;
+	long long block, limit;
+
+	if (!claim->is_open || !claim->is_file || fstatvfs(claim->fd, &system) != 0)
+		return false;
+	block = system.f_frsize;
+	limit = (long long)system.f_blocks * block / 100;
+	if (limit > GIBIBYTE)
+		limit = GIBIBYTE;
+	if (options->min_free_bytes >= 0)
+		limit = options->min_free_bytes;
+	return (long long)system.f_bavail * block < limit;
+}
+
+void claim_close(struct claim *claim)
+{
+	if (!claim->is_open)
+		return;
+	if (claim->created && !claim->begun)
+		unlink(claim->path);
+	close(claim->fd);
+	claim->is_open = false;
+}

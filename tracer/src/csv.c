@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "csv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "say.h"
+
+int csv_open(struct csv *csv, const char *option, const char *path, const struct options *options)
+{
+	*csv = (struct csv){.options = options};
+	return claim_open(&csv->claim, option, path, options);
+}
+
+/* The stream has a descriptor of its own, so the file stays claimed while streams come and go. */
+static bool open_stream(struct csv *csv)
+{
+	int fd = fcntl(csv->claim.fd, F_DUPFD_CLOEXEC, 0);
+
+	csv->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (!csv->file) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	csv->write_columns(csv->file);
+	return true;
+}
+
+int csv_begin(struct csv *csv, void (*write_columns)(FILE *file))
+{
+	int code;
+
+	if (!csv->claim.is_open)
+		return EXIT_OK;
+	csv->write_columns = write_columns;
+	code = claim_begin(&csv->claim);
+	if (code == EXIT_OK && !open_stream(csv)) {
+		complain("allow more open files", strerror(errno), "--%s %s", csv->claim.option, csv->claim.path);
+		return EXIT_OUTPUT;
+	}
+	return code;
+}
+
+static bool turn_over(struct csv *csv)
+{
+	char name[PATH_MAX];
+
+	older_next(&csv->older, csv->claim.path, name);
+	if (!claim_rotate(&csv->claim, name))
+		return false;
+	older_add(&csv->older, csv->claim.path, 0, csv->options->keep_files);
+	fclose(csv->file);
+	return open_stream(csv);
+}
+
+bool csv_flush(struct csv *csv)
+{
+	if (!csv->file)
+		return true;
+	errno = 0;
+	/* An error may lie back: what does not fit is written before. */
+	if (fflush(csv->file) != 0 || ferror(csv->file))
+		return false;
+	if (!csv->options->rotate_bytes || ftello(csv->file) < csv->options->rotate_bytes)
+		return true;
+	return turn_over(csv);
+}
+
+void csv_close(struct csv *csv)
+{
+	if (csv->file)
+		fclose(csv->file);
+	claim_close(&csv->claim);
+	older_free(&csv->older);
+	csv->file = NULL;
+}

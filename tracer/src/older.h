@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that have given way to a new one of their name: FILE.1 is the oldest, FILE.2 the next. */
+#ifndef OLDER_H
+#define OLDER_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The writer's, who moves the files; the counts may be read by others. */
+struct older {
+	_Atomic unsigned long files;   /* that were made */
+	_Atomic unsigned long deleted; /* by us */
+	_Atomic unsigned long long deleted_records;
+	unsigned long long *records; /* of each */
+	unsigned long gone;	     /* the first ones, whoever has deleted them */
+	bool has_complained;
+};
+
+/* The name that the next one is to have. */
+void older_next(const struct older *older, const char *path, char name[PATH_MAX]);
+
+/* It has that name now. Deletes all but the latest `keep` (0: none). */
+void older_add(struct older *older, const char *path, unsigned long long records, long keep);
+
+/* True: there are such files, of an earlier trace. */
+bool older_are_there(const char *path);
+
+void older_free(struct older *older);
+
+#endif
