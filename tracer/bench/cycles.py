@@ -21,6 +21,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tracer.bench.counters import BpfObjects
 from tracer.bench.load import LoadError, loop_device
 from tracer.bench.tools import GONE_TIMEOUT_S, TRACER
@@ -29,28 +31,29 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 READS = 50
 DISK_BYTES = 64 << 20
 WARM_UP = 3
-# What the kernel may keep by chance of caches and of other work on the machine, on top of which a leak would come.
-SLACK_BYTES = 64 << 20
-LEAK_BYTES_PER_CYCLE = 32 << 10
+# What the kernel keeps by chance of caches and of other work here moves by tens of MiB, but to and fro: a leak
+# is told by the median of the growth a cycle between any two of them, of which few cycles cannot tell much.
+SLACK_BYTES = 16 << 20
+LEAK_BYTES_PER_CYCLE = 8 << 10
 
 
 @dataclass(frozen=True)
 class Result:
-    """`grown_bytes` is kernel memory after the last cycle minus that after the first ones."""
+    """`growth_bytes` is that of the kernel's memory in one cycle (Theil and Sen's slope)."""
 
     cycles: int
     programs: int
     left: BpfObjects
-    grown_bytes: int
+    growth_bytes: float
     seconds: float
 
     def wrong(self) -> str:
         """What is left behind, in words; empty when nothing is."""
         if self.left:
             return f"programs {sorted(self.left.programs)} and maps {sorted(self.left.maps)} are still in the kernel"
-        allowed = SLACK_BYTES + LEAK_BYTES_PER_CYCLE * self.cycles
-        if self.grown_bytes > allowed:
-            return f"kernel memory has grown by {self.grown_bytes} bytes, more than {allowed}"
+        allowed = SLACK_BYTES / self.cycles + LEAK_BYTES_PER_CYCLE
+        if self.growth_bytes > allowed:
+            return f"kernel memory has grown by {self.growth_bytes:,.0f} bytes a cycle, more than {allowed:,.0f}"
         return ""
 
 
@@ -98,25 +101,32 @@ def _await_gone(objects: BpfObjects) -> BpfObjects:
     return left
 
 
+def slope(values: list[int]) -> float:
+    """The median of the slopes between any two values, which stand one apart."""
+    first, second = np.triu_indices(len(values), 1)
+    number = np.array(values)
+    return float(np.median((number[second] - number[first]) / (second - first)))
+
+
 def run(tracer: Path, count: int) -> Result:
     """Runs the cycles; may raise LoadError."""
     begin = time.monotonic()
     programs: frozenset[int] = frozenset()
     maps: frozenset[int] = frozenset()
-    memory_bytes = 0
+    memory_bytes: list[int] = []
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="strata-cycles-") as folder:
         file = Path(folder) / "disk"
         with file.open("wb") as disk:
             disk.truncate(DISK_BYTES)
         with loop_device(file) as device:
             for number, how in zip(range(WARM_UP + count), itertools.cycle(SIGNALS), strict=False):
-                if number == WARM_UP:
-                    memory_bytes = kernel_memory_bytes()
+                if number >= WARM_UP:
+                    memory_bytes.append(kernel_memory_bytes())
                 objects = _cycle(tracer, Path(folder) / "io.bin", device, how)
                 programs, maps = programs | objects.programs, maps | objects.maps
             left = _await_gone(BpfObjects(programs, maps))
-            grown_bytes = kernel_memory_bytes() - memory_bytes
-    return Result(count, len(programs), left, grown_bytes, time.monotonic() - begin)
+            memory_bytes.append(kernel_memory_bytes())
+    return Result(count, len(programs), left, slope(memory_bytes), time.monotonic() - begin)
 
 
 def main() -> int:
@@ -129,8 +139,9 @@ def main() -> int:
         print(f"cycles: {error}", file=sys.stderr)
         return 3
     wrong = result.wrong()
-    print(f"{result.cycles} cycles in {result.seconds:.0f} s, {result.programs} programs loaded, "
-          f"kernel memory {result.grown_bytes / 1024:+,.0f} KiB: {wrong or 'nothing left behind'}")  # fmt: skip
+    grown = f"kernel memory {result.growth_bytes / 1024:+,.1f} KiB a cycle"
+    print(f"{result.cycles} cycles in {result.seconds:.0f} s, {result.programs} programs loaded, {grown}: "
+          f"{wrong or 'nothing left behind'}")  # fmt: skip
     return 1 if wrong else 0
 
 

@@ -19,11 +19,10 @@ import numpy.typing as npt
 import psutil
 import pytest
 
-from tracer.bench import alternating, memory, ratio, report
+from tracer.bench import alternating, cycles, memory, ratio, report
 from tracer.bench.alternating import Result
 from tracer.bench.block_trace import end_block_trace, traced_disks
 from tracer.bench.counters import BPF_STATS, BpfObjects, bpf_statistics
-from tracer.bench.cycles import run
 from tracer.bench.load import BLOCK_BYTES, WORKLOADS, Load, LoadError, running
 from tracer.bench.tools import (
     RECORD_BYTES_OF_A_FLOOR,
@@ -437,12 +436,23 @@ def test_requests_on_tcp_are_two_segments_each(tracer: Path) -> None:  # noqa: A
     assert 0 < 2 * ios < 1.1 * segments < 2.5 * 2 * ios
 
 
+@pytest.mark.parametrize("leak_bytes", [0, 40 << 10])
+def test_a_leak_is_told_from_what_others_do(leak_bytes: int) -> None:
+    """Beside noise of 8 MiB, and 100 MiB that somebody takes for a fifth of the time."""
+    generator = np.random.default_rng(13)
+    others = generator.normal(0, 8 << 20, 1001) + np.where(np.arange(1001) % 500 > 400, 100 << 20, 0)
+    memory_bytes = [round(value) for value in others + leak_bytes * np.arange(1001)]
+    result = cycles.Result(1000, 8000, BpfObjects(frozenset(), frozenset()), cycles.slope(memory_bytes), 1.0)
+    assert abs(result.growth_bytes - leak_bytes) < 15 << 10
+    assert bool(result.wrong()) == bool(leak_bytes)
+
+
 @pytest.mark.bench
 @pytest.mark.bpf
 @pytest.mark.root
 def test_attaching_many_times_leaves_nothing_behind(tracer: Path) -> None:
     """STRATA_CYCLES=1000 for the long one."""
     count = int(os.environ.get("STRATA_CYCLES", "12"))
-    result = run(tracer, count)
+    result = cycles.run(tracer, count)
     assert result.programs >= 6 * count
     assert result.wrong() == ""
