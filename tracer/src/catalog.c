@@ -9,15 +9,17 @@
 #include "json.h"
 
 #define MOST_TASKS 65536 /* that are known at a time */
-/* Then from 1 again. A reader takes no higher one, and knows of each number what was said last; that of so long ago is in no
- * block that it reads with this one. */
-#define MOST_TASK_NUMBERS ((1U << 24) - 1)
+/*
+ * Of tasks and of files; then from 1 again. A reader takes no higher one. It knows of each number what was said last by the
+ * end of a block of slots, and no block is so long that a number is in it twice.
+ */
+#define MOST_NUMBERS ((1U << 24) - 1)
 
 struct known_file {
 	__u64 inode;
 	__u32 generation, filesystem;
-	char *path; /* NULL = not known */
-	bool defined;
+	char *path;   /* NULL = not known */
+	__u32 number; /* in the current output file; 0 = not defined yet */
 };
 
 /* The keys of the tables; no holes. */
@@ -42,6 +44,7 @@ void catalog_open(struct catalog *catalog, struct output *output)
 		.older_numbers.key_bytes = sizeof(__u64),
 		.disks_defined.key_bytes = sizeof(__u64),
 		.last_device_number = -1,
+		.most_files = IOTRACE_FILES_USED,
 	};
 }
 
@@ -88,7 +91,7 @@ static __u32 add_file(struct catalog *catalog, const struct inode_key *key, cons
 			abort();
 	}
 	file = &catalog->files[catalog->file_count++];
-	*file = (struct known_file){key->inode, key->generation, key->filesystem, NULL, false};
+	*file = (struct known_file){key->inode, key->generation, key->filesystem, NULL, 0};
 	if (*path) {
 		file->path = strdup(path);
 		if (!file->path)
@@ -121,13 +124,46 @@ static __u32 file_named(struct catalog *catalog, const struct inode_key *inode, 
 	return file;
 }
 
+static void mark(const struct table *numbers, __u32 *is_used)
+{
+	for (size_t i = 0; i < numbers->capacity; i++)
+		is_used[numbers->numbers[i]] = 1;
+}
+
+/* All that no number of the programs stands for; one that is read again is told again. */
+static void forget_files(struct catalog *catalog)
+{
+	struct table *tables[] = {&catalog->numbers, &catalog->older_numbers, &catalog->names, &catalog->inodes};
+	__u32 *now = calloc(catalog->file_count + 1, sizeof(*now)), kept = 0;
+
+	if (!now)
+		abort();
+	mark(&catalog->numbers, now);
+	mark(&catalog->older_numbers, now);
+	for (__u32 file = 1; file <= catalog->file_count; file++) {
+		if (!now[file]) {
+			free(catalog->files[file - 1].path);
+			continue;
+		}
+		catalog->files[kept] = catalog->files[file - 1];
+		now[file] = ++kept;
+	}
+	now[0] = 0;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		table_renumber(tables[i], now);
+	free(now);
+	catalog->file_count = kept;
+	catalog->most_files = kept + IOTRACE_FILES_USED;
+	catalog->last_file_number = 0;
+}
+
 /* Those that the programs use are among the last; they give each number again some day. */
 static void note_number(struct catalog *catalog, __u64 number, __u32 file)
 {
 	struct table older = catalog->older_numbers;
 	size_t where;
 
-	if (catalog->numbers.used == 2 * IOTRACE_FILES_USED) {
+	if (catalog->numbers.used == IOTRACE_FILES_USED + IOTRACE_FILES_USED / 4) {
 		catalog->older_numbers = catalog->numbers;
 		table_clear(&older);
 		catalog->numbers = older;
@@ -151,6 +187,8 @@ void catalog_name(struct catalog *catalog, const struct iotrace_name *name)
 	struct inode_key key = {name->inode, name->generation, name->filesystem};
 	char inner[PATH_MAX], path[2 * PATH_MAX] = "";
 
+	if (catalog->file_count >= catalog->most_files)
+		forget_files(catalog);
 	if (inner_path(name, inner))
 		mounts_path(&catalog->mounts, name->filesystem, inner, path, sizeof(path));
 	note_number(catalog, name->file, file_named(catalog, &key, path));
@@ -208,6 +246,12 @@ static void define_device(struct output *output, size_t number, const struct dev
 	output_append_text(output, text, length);
 }
 
+static __u32 next_number(__u32 *last)
+{
+	*last = *last == MOST_NUMBERS ? 1 : *last + 1;
+	return *last;
+}
+
 __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 {
 	size_t where;
@@ -221,9 +265,7 @@ __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 			table_clear(&catalog->tasks);
 			table_find(&catalog->tasks, task, &where);
 		}
-		if (catalog->task_count == MOST_TASK_NUMBERS)
-			catalog->task_count = 0;
-		number = ++catalog->task_count;
+		number = next_number(&catalog->last_task_defined);
 		table_add(&catalog->tasks, task, where, number);
 		define_task(catalog->output, number, task);
 	}
@@ -232,8 +274,15 @@ __u32 catalog_task(struct catalog *catalog, const struct iotrace_task *task)
 	return number;
 }
 
+static void forget_file_definitions(struct catalog *catalog)
+{
+	for (__u32 i = 0; i < catalog->file_count; i++)
+		catalog->files[i].number = 0;
+}
+
 __u32 catalog_file(struct catalog *catalog, __u32 number)
 {
+	struct known_file *known;
 	__u32 file;
 
 	if (!number)
@@ -241,11 +290,16 @@ __u32 catalog_file(struct catalog *catalog, __u32 number)
 	file = number == catalog->last_file_number ? catalog->last_file : file_with(catalog, number);
 	catalog->last_file_number = number;
 	catalog->last_file = file;
-	if (file && !catalog->files[file - 1].defined) {
-		catalog->files[file - 1].defined = true;
-		define_file(catalog->output, file, &catalog->files[file - 1]);
+	if (!file)
+		return 0;
+	known = &catalog->files[file - 1];
+	if (!known->number) {
+		if (catalog->last_file_defined == MOST_NUMBERS)
+			forget_file_definitions(catalog);
+		known->number = next_number(&catalog->last_file_defined);
+		define_file(catalog->output, known->number, known);
 	}
-	return file;
+	return known->number;
 }
 
 static __u16 find_device(struct catalog *catalog, __u32 id)
@@ -275,12 +329,11 @@ __u16 catalog_device(struct catalog *catalog, __u32 id)
 void catalog_forget_definitions(struct catalog *catalog)
 {
 	catalog->last_task_number = 0;
-	catalog->task_count = 0;
+	catalog->last_task_defined = catalog->last_file_defined = 0;
 	catalog->last_device_number = -1;
 	table_clear(&catalog->tasks);
 	table_clear(&catalog->disks_defined);
-	for (__u32 i = 0; i < catalog->file_count; i++)
-		catalog->files[i].defined = false;
+	forget_file_definitions(catalog);
 }
 
 void catalog_close(struct catalog *catalog)

@@ -28,19 +28,21 @@ static void reserve(struct table *table, size_t capacity)
 		abort();
 }
 
-static void grow(struct table *table)
+/* `now`: see table_renumber(); NULL: numbers stay. */
+static void rebuild(struct table *table, size_t capacity, const __u32 *now)
 {
 	struct table old = *table;
 	size_t where;
 
-	reserve(table, old.capacity * 2);
+	reserve(table, capacity);
 	for (size_t i = 0; i < old.capacity; i++) {
 		const void *key = old.keys + i * old.key_bytes;
+		__u32 number = now ? now[old.numbers[i]] : old.numbers[i];
 
-		if (!old.numbers[i])
+		if (!number)
 			continue;
 		table_find(table, key, &where);
-		table_add(table, key, where, old.numbers[i]);
+		table_add(table, key, where, number);
 	}
 	free(old.keys);
 	free(old.numbers);
@@ -51,7 +53,7 @@ __u32 table_find(struct table *table, const void *key, size_t *where)
 	if (!table->capacity)
 		reserve(table, FIRST_CAPACITY);
 	if (table->used * 2 >= table->capacity)
-		grow(table);
+		rebuild(table, table->capacity * 2, NULL);
 	*where = hash_of(key, table->key_bytes) & (table->capacity - 1);
 	for (; table->numbers[*where]; *where = (*where + 1) & (table->capacity - 1))
 		if (memcmp(table->keys + *where * table->key_bytes, key, table->key_bytes) == 0)
@@ -64,6 +66,11 @@ void table_add(struct table *table, const void *key, size_t where, __u32 number)
 	memcpy(table->keys + where * table->key_bytes, key, table->key_bytes);
 	table->numbers[where] = number;
 	table->used++;
+}
+
+void table_renumber(struct table *table, const __u32 *now)
+{
+	rebuild(table, FIRST_CAPACITY, now);
 }
 
 void table_clear(struct table *table)

@@ -20,6 +20,9 @@ __u32 table_find(struct table *table, const void *key, size_t *where);
 /* Right after table_find() has not found it. */
 void table_add(struct table *table, const void *key, size_t where, __u32 number);
 
+/* Each number becomes `now[number]`; keys of those that become 0 go, and so does what memory they took. `now[0]` is 0. */
+void table_renumber(struct table *table, const __u32 *now);
+
 void table_clear(struct table *table);
 void table_free(struct table *table);
 

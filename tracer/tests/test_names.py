@@ -16,7 +16,7 @@ import pytest
 
 from tracer import decode, tracefile
 from tracer.tests.conftest import DISK_BYTES
-from tracer.tests.tracing import altered, fio, tracing
+from tracer.tests.tracing import Slots, altered, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -32,7 +32,7 @@ def small(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "bpf/iotrace.h": {"FILES_USED (1U << 15)": "FILES_USED (1U << 10)"},
         "src/catalog.c": {
             "MOST_TASKS 65536": "MOST_TASKS 16",
-            "MOST_TASK_NUMBERS ((1U << 24) - 1)": "MOST_TASK_NUMBERS 20000",
+            "MOST_NUMBERS ((1U << 24) - 1)": "MOST_NUMBERS 20000",
         },
     }
     return altered(tmp_path_factory.mktemp("small"), changes)
@@ -77,6 +77,26 @@ def test_a_number_that_is_used_again_stands_for_the_new_file_only(
     assert sum((seen - reads).values()) == seen[None], "rows of another file"
     hidden = trace.device(disk)["excluded"]["completion_not_seen"]
     assert sum((reads - seen).values()) - hidden <= sum(reads.values()) / 100
+
+
+def test_files_that_are_not_read_any_more_are_forgotten(
+    small: Path, disk: str, files: list[Path], tmp_path: Path
+) -> None:
+    """Else the tracer's memory grows with all files that were ever read. One that is read again is the same file."""
+    first, others = files[0], files[1:3500]  # fewer than there are numbers
+    read_every = 100
+    with tracing(tmp_path / "io.bin", "--device", disk, "--ring-bytes", str(1 << 20), binary=small) as trace:
+        read_direct(first)
+        for number, path in enumerate(others):
+            read_direct(path)
+            if number % read_every == 0:
+                read_direct(others[0])
+        read_direct(first)
+        assert trace.stop() == 0
+    defined = Counter(file["path"] for file in Slots(tmp_path / "io.bin").definitions["file"].values())
+    assert (defined[str(first)], defined[str(others[0])]) == (2, 1), "the latter was read all the time"
+    rows = [r for r in trace.records() if r.pid == os.getpid() and r.path == str(first)]
+    assert {r.inode for r in rows} == {first.stat().st_ino}
 
 
 def test_numbers_of_tasks_are_used_again(
