@@ -39,7 +39,7 @@ static const char HELP[] =
 	"  --min-free-bytes N  stop when the file system of FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
 	"                    with requests returned; costs each system call\n"
-	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least\n"
+	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least; not with --spans\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
 	"  --without PART    of the context: run-queue, tcp or page-cache; its columns stay empty, and it costs nothing\n"
 	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
@@ -311,6 +311,10 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (options->vfs && options->no_vfs) {
 		complain("leave one out", "they contradict each other", "--vfs --no-vfs");
+		return EXIT_USAGE;
+	}
+	if (options->spans && options->no_vfs) {
+		complain("leave one out", "the system calls tell which waits are for a disk", "--spans --no-vfs");
 		return EXIT_USAGE;
 	}
 	if (options->without && !options->context) {
