@@ -41,7 +41,8 @@ static const char HELP[] =
 	"                    with requests returned; costs each system call\n"
 	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least; not with --spans\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
-	"  --without PART    of the context: run-queue, tcp or page-cache; its columns stay empty, and it costs nothing\n"
+	"  --without PART    of the context: run-queue, tcp, page-cache, memory, cpu-ticks or pressure; its columns stay\n"
+	"                    empty, and it costs nothing\n"
 	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
 	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
@@ -156,6 +157,9 @@ static bool parse_part(const char *text, unsigned *parts)
 		[CONTEXT_RUN_QUEUE] = "run-queue",
 		[CONTEXT_TCP] = "tcp",
 		[CONTEXT_PAGE_CACHE] = "page-cache",
+		[CONTEXT_MEMORY] = "memory",
+		[CONTEXT_CPU_TICKS] = "cpu-ticks",
+		[CONTEXT_PRESSURE] = "pressure",
 	};
 
 	for (int part = 0; part < CONTEXT_PARTS; part++)
