@@ -191,7 +191,7 @@ def read_directly(file: Path, seconds: float) -> None:
 
 def fault_in(file: Path) -> None:
     drop_from_cache(file)
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as pages:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 8 << 20, prot=mmap.PROT_READ) as pages:
         pages.madvise(mmap.MADV_RANDOM)
         assert sum(pages[at] for at in range(0, len(pages), mmap.PAGESIZE)) > 0
 
