@@ -23,7 +23,7 @@ SCALE, SCALES = "scale", "scales"
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 Scalar = str | int | float | bool
 #: What of the context a tracer can leave out; it then costs nothing.
-ContextPart = Literal["run-queue", "tcp", "page-cache", "peers"]
+ContextPart = Literal["run-queue", "tcp", "page-cache", "memory", "cpu-ticks", "pressure", "peers"]
 
 
 class _Strict(BaseModel):

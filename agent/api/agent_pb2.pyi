@@ -129,7 +129,7 @@ class TracerSpec(_message.Message):
     """no counts and times of calls on files, and no returns: they cost a program at each call"""
     @_builtins.property
     def context_without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """of the context: run-queue, tcp, page-cache, peers"""
+        """of the context: run-queue, tcp, page-cache, memory, cpu-ticks, pressure, peers"""
 
     def __init__(
         self,

@@ -381,11 +381,12 @@ def test_a_tracer_without_context_and_calls_loads_no_program_for_them(tracing_ag
 @pytest.mark.bpf
 @pytest.mark.root
 def test_parts_of_the_context_are_left_out(tracing_agent: Running) -> None:
-    folder = _trace(tracing_agent, context_without=["peers", "run-queue"])
+    folder = _trace(tracing_agent, context_without=["peers", "run-queue", "memory", "cpu-ticks", "pressure"])
     assert not (folder / "peers.csv").exists()
     with (folder / "context.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert {line["run_queue_waits"] for line in lines} == {""}
+    for column in ("run_queue_waits", "dirty_pages", "cpu_iowait_ticks", "pressure_io_full_us"):
+        assert {line[column] for line in lines} == {""}
     assert all(int(line["page_cache_folios_added"]) >= 0 and int(line["tcp_rtt_samples"]) >= 0 for line in lines)
     assert "sched_switch" not in json.loads((folder / "io.bin.json").read_text())["probes"]
 

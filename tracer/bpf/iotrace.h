@@ -275,6 +275,7 @@ enum iotrace_span_call { /* what a system call means to a span */
 	IOTRACE_SPAN_NONE = 0,
 	IOTRACE_SPAN_RECEIVE, /* when it is on a socket; else as IOTRACE_SPAN_FILE */
 	IOTRACE_SPAN_SEND,    /* likewise */
+	IOTRACE_SPAN_SENDFILE, /* likewise, but when it is on a socket waits for the disk are those of a file */
 	IOTRACE_SPAN_FILE,    /* when it is on a file or disk */
 	IOTRACE_SPAN_LOCK,
 };

@@ -289,6 +289,7 @@ struct task_struct {
 	void *stack;
 	unsigned int flags;
 	unsigned int __state;
+	unsigned int in_iowait : 1;
 	int pid;
 	int tgid;
 	char comm[16];

@@ -33,7 +33,7 @@ struct span {
 	__u64 asked;	/* inode of another one on which the thread itself asked for something; 0 = none */
 	__u64 parts[IOTRACE_SPAN_PARTS];
 	__u8 place; /* enum span_place */
-	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _LOCK or none */
+	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _SENDFILE, _LOCK or none */
 	bool switch_not_seen;
 	__u8 unused[5]; /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
 };
@@ -80,13 +80,21 @@ struct {
 
 /* ---- what the thread does ---- */
 
+/* Whether the time is that of a file. What sendfile waits for is the disk or the other end of the socket. */
+static __always_inline bool is_on_file(const struct span *span, struct task_struct *task)
+{
+	if (span->call == IOTRACE_SPAN_SENDFILE)
+		return span->place == ASLEEP && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait);
+	return span->call == IOTRACE_SPAN_FILE;
+}
+
 static __always_inline enum iotrace_span_part part_of(const struct span *span, struct task_struct *task)
 {
 	struct call *call;
 
 	if (span->place == RUNNABLE)
 		return IOTRACE_SPAN_RUN_QUEUE;
-	if (span->call == IOTRACE_SPAN_FILE) {
+	if (is_on_file(span, task)) {
 		call = span->place == ASLEEP ? latest_call(task) : NULL;
 		return call && call->bios ? IOTRACE_SPAN_IO : IOTRACE_SPAN_VFS;
 	}
@@ -303,6 +311,11 @@ static __always_inline bool is_on_storage(__u32 mode)
 	return mode == S_IFREG || mode == S_IFBLK;
 }
 
+static __always_inline bool is_sending(__u8 kind)
+{
+	return kind == IOTRACE_SPAN_SEND || kind == IOTRACE_SPAN_SENDFILE;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 {
@@ -319,13 +332,16 @@ int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 		return 0;
 	current = bpf_get_current_task_btf();
 	span = open_span(current);
-	if (!span && kind != IOTRACE_SPAN_SEND)
+	if (!span && !is_sending(kind))
 		return 0;
-	if (kind == IOTRACE_SPAN_RECEIVE || kind == IOTRACE_SPAN_SEND) {
+	if (kind == IOTRACE_SPAN_RECEIVE || is_sending(kind)) {
 		socket = socket_of(current, regs, &mode);
-		if (socket && kind == IOTRACE_SPAN_SEND && current_selected(current))
+		if (socket && is_sending(kind) && current_selected(current))
 			sends(current, socket);
-		kind = is_on_storage(mode) ? IOTRACE_SPAN_FILE : IOTRACE_SPAN_NONE;
+		if (is_on_storage(mode))
+			kind = IOTRACE_SPAN_FILE;
+		else if (kind != IOTRACE_SPAN_SENDFILE)
+			kind = IOTRACE_SPAN_NONE;
 	}
 	barrier_var(span); /* else what was asked above is kept on the stack, where the verifier of 5.15 forgets of what */
 	if (!span)
@@ -355,7 +371,7 @@ int BPF_PROG(span_exit, struct pt_regs *regs, long result)
 		span_account_current(span, current, now);
 		span->call = IOTRACE_SPAN_NONE;
 	}
-	if (result <= 0 || !(kind == IOTRACE_SPAN_RECEIVE || (kind == IOTRACE_SPAN_SEND && span)) ||
+	if (result <= 0 || !(kind == IOTRACE_SPAN_RECEIVE || (is_sending(kind) && span)) ||
 	    !current_selected(current))
 		return 0;
 	socket = socket_of(current, regs, &mode);

@@ -34,7 +34,7 @@ static const struct {
 	{SYS_recvmmsg, IOTRACE_SPAN_RECEIVE}, {SYS_write, IOTRACE_SPAN_SEND},
 	{SYS_writev, IOTRACE_SPAN_SEND},      {SYS_sendto, IOTRACE_SPAN_SEND},
 	{SYS_sendmsg, IOTRACE_SPAN_SEND},     {SYS_sendmmsg, IOTRACE_SPAN_SEND},
-	{SYS_sendfile, IOTRACE_SPAN_SEND},    {SYS_pread64, IOTRACE_SPAN_FILE},
+	{SYS_sendfile, IOTRACE_SPAN_SENDFILE}, {SYS_pread64, IOTRACE_SPAN_FILE},
 	{SYS_preadv, IOTRACE_SPAN_FILE},      {SYS_preadv2, IOTRACE_SPAN_FILE},
 	{SYS_pwrite64, IOTRACE_SPAN_FILE},    {SYS_pwritev, IOTRACE_SPAN_FILE},
 	{SYS_pwritev2, IOTRACE_SPAN_FILE},    {SYS_fsync, IOTRACE_SPAN_FILE},

@@ -10,22 +10,23 @@
 
 /* Where a number stands: behind `key` at the start of a line, the `field`th from there (0-based). */
 static const struct source {
+	enum context_part part;
 	const char *column, *path, *key;
 	int field;
 	const char *field_key; /* the number behind this, "total=" */
 	bool grows;	       /* a count since boot: the line tells the difference */
 } SOURCES[SYSTEM_COUNTERS] = {
-	{"dirty_pages", "/proc/vmstat", "nr_dirty ", 0, NULL, false},
-	{"writeback_pages", "/proc/vmstat", "nr_writeback ", 0, NULL, false},
-	{"major_faults", "/proc/vmstat", "pgmajfault ", 0, NULL, true},
-	{"refaulted_file_pages", "/proc/vmstat", "workingset_refault_file ", 0, NULL, true},
-	{"cpu_steal_ticks", "/proc/stat", "cpu ", 7, NULL, true},
-	{"cpu_iowait_ticks", "/proc/stat", "cpu ", 4, NULL, true},
-	{"pressure_cpu_some_us", "/proc/pressure/cpu", "some ", 0, "total=", true},
-	{"pressure_io_some_us", "/proc/pressure/io", "some ", 0, "total=", true},
-	{"pressure_io_full_us", "/proc/pressure/io", "full ", 0, "total=", true},
-	{"pressure_memory_some_us", "/proc/pressure/memory", "some ", 0, "total=", true},
-	{"pressure_memory_full_us", "/proc/pressure/memory", "full ", 0, "total=", true},
+	{CONTEXT_MEMORY, "dirty_pages", "/proc/vmstat", "nr_dirty ", 0, NULL, false},
+	{CONTEXT_MEMORY, "writeback_pages", "/proc/vmstat", "nr_writeback ", 0, NULL, false},
+	{CONTEXT_MEMORY, "major_faults", "/proc/vmstat", "pgmajfault ", 0, NULL, true},
+	{CONTEXT_MEMORY, "refaulted_file_pages", "/proc/vmstat", "workingset_refault_file ", 0, NULL, true},
+	{CONTEXT_CPU_TICKS, "cpu_steal_ticks", "/proc/stat", "cpu ", 7, NULL, true},
+	{CONTEXT_CPU_TICKS, "cpu_iowait_ticks", "/proc/stat", "cpu ", 4, NULL, true},
+	{CONTEXT_PRESSURE, "pressure_cpu_some_us", "/proc/pressure/cpu", "some ", 0, "total=", true},
+	{CONTEXT_PRESSURE, "pressure_io_some_us", "/proc/pressure/io", "some ", 0, "total=", true},
+	{CONTEXT_PRESSURE, "pressure_io_full_us", "/proc/pressure/io", "full ", 0, "total=", true},
+	{CONTEXT_PRESSURE, "pressure_memory_some_us", "/proc/pressure/memory", "some ", 0, "total=", true},
+	{CONTEXT_PRESSURE, "pressure_memory_full_us", "/proc/pressure/memory", "full ", 0, "total=", true},
 };
 
 static long long number_in(const struct source *source, const char *line)
@@ -61,10 +62,15 @@ static long long read_source(const struct source *source)
 	return value;
 }
 
-static void read_sources(struct context_sample *sample)
+static bool is_left_out(const struct context_file *context, enum context_part part)
+{
+	return context->without & 1U << part;
+}
+
+static void read_sources(const struct context_file *context, struct context_sample *sample)
 {
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)
-		sample->counters[i] = read_source(&SOURCES[i]);
+		sample->counters[i] = is_left_out(context, SOURCES[i].part) ? -1 : read_source(&SOURCES[i]);
 }
 
 /* A column; empty when nobody counts it. */
@@ -86,13 +92,13 @@ static void write_programs(const struct context_file *context, const struct cont
 	const struct iotrace_vfs *reads = now->calls.cell[IOTRACE_VFS_READ];
 	const struct iotrace_vfs *reads_before = context->last.calls.cell[IOTRACE_VFS_READ];
 	const struct iotrace_context *kernel = &now->kernel, *before = &context->last.kernel;
-	bool tcp = !(context->without & 1U << CONTEXT_TCP);
+	bool tcp = !is_left_out(context, CONTEXT_TCP);
 	FILE *file = context->csv.file;
 
-	write_fine(file, !(context->without & 1U << CONTEXT_RUN_QUEUE), &kernel->run_queue_ns, &before->run_queue_ns);
+	write_fine(file, !is_left_out(context, CONTEXT_RUN_QUEUE), &kernel->run_queue_ns, &before->run_queue_ns);
 	write_fine(file, tcp, &kernel->tcp_rtt_us, &before->tcp_rtt_us);
 	write_growth(file, tcp, kernel->tcp_retransmits, before->tcp_retransmits);
-	write_growth(file, !(context->without & 1U << CONTEXT_PAGE_CACHE), kernel->page_cache_added,
+	write_growth(file, !is_left_out(context, CONTEXT_PAGE_CACHE), kernel->page_cache_added,
 		     before->page_cache_added);
 	write_growth(file, context->has_calls, reads[true].calls, reads_before[true].calls);
 	write_growth(file, context->has_calls, reads[false].calls, reads_before[false].calls);
@@ -125,7 +131,7 @@ int context_write_columns(struct context_file *context)
 void context_begin(struct context_file *context, long long mono_ns)
 {
 	context->last = (struct context_sample){.mono_ns = mono_ns};
-	read_sources(&context->last);
+	read_sources(context, &context->last);
 }
 
 static void write_counter(FILE *file, const struct source *source, long long now, long long before)
@@ -142,7 +148,7 @@ bool context_step(struct context_file *context, const struct iotrace_context *ke
 	struct context_sample now = {.mono_ns = mono_ns, .kernel = *kernel, .calls = *calls};
 	FILE *file = context->csv.file;
 
-	read_sources(&now);
+	read_sources(context, &now);
 	fprintf(file, "%lld,%lld,%lld", clock_to_unix(anchor, now.mono_ns), now.mono_ns, now.mono_ns - last->mono_ns);
 	write_programs(context, &now);
 	for (int i = 0; i < SYSTEM_COUNTERS; i++)

@@ -16,7 +16,7 @@ struct context_sample {
 	long long mono_ns;
 	struct iotrace_context kernel;
 	struct iotrace_vfs_table calls;
-	long long counters[SYSTEM_COUNTERS]; /* -1 = this kernel does not say */
+	long long counters[SYSTEM_COUNTERS]; /* -1 = left out, or this kernel does not say */
 };
 
 struct context_file {

@@ -41,9 +41,10 @@ static const char HELP[] =
 	"  --min-free-bytes N  stop when the file system of a FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
 	"                    with requests returned; costs each system call\n"
-	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least\n"
+	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least; not with --spans\n"
 	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
-	"  --without PART    of the context: run-queue, tcp or page-cache; its columns stay empty, and it costs nothing\n"
+	"  --without PART    of the context: run-queue, tcp, page-cache, memory, cpu-ticks or pressure; its columns stay\n"
+	"                    empty, and it costs nothing\n"
 	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
 	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
@@ -158,6 +159,9 @@ static bool parse_part(const char *text, unsigned *parts)
 		[CONTEXT_RUN_QUEUE] = "run-queue",
 		[CONTEXT_TCP] = "tcp",
 		[CONTEXT_PAGE_CACHE] = "page-cache",
+		[CONTEXT_MEMORY] = "memory",
+		[CONTEXT_CPU_TICKS] = "cpu-ticks",
+		[CONTEXT_PRESSURE] = "pressure",
 	};
 
 	for (int part = 0; part < CONTEXT_PARTS; part++)
@@ -317,6 +321,10 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (options->ready_fd >= 0 && fcntl(options->ready_fd, F_GETFD) < 0) {
 		complain("hand the tracer an open one", strerror(errno), "--ready-fd %d", options->ready_fd);
+		return EXIT_USAGE;
+	}
+	if (options->spans && options->no_vfs) {
+		complain("leave one out", "the system calls tell which waits are for a disk", "--spans --no-vfs");
 		return EXIT_USAGE;
 	}
 	if (options->without && !options->context) {

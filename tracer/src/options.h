@@ -14,7 +14,15 @@
 
 enum backend_choice { BACKEND_AUTO, BACKEND_CORE, BACKEND_BCC };
 
-enum context_part { CONTEXT_RUN_QUEUE, CONTEXT_TCP, CONTEXT_PAGE_CACHE, CONTEXT_PARTS }; /* that have programs */
+enum context_part { /* the first three have programs, the others are read under /proc */
+	CONTEXT_RUN_QUEUE,
+	CONTEXT_TCP,
+	CONTEXT_PAGE_CACHE,
+	CONTEXT_MEMORY,
+	CONTEXT_CPU_TICKS,
+	CONTEXT_PRESSURE,
+	CONTEXT_PARTS,
+};
 
 struct options {
 	enum backend_choice backend; /* once parsed, no longer BACKEND_AUTO */

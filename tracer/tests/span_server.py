@@ -6,7 +6,8 @@ Prints where it listens. A request is a line `kind microseconds` (of `read`: how
 is a line of JSON, in ns: `tid`, `at` (CLOCK_MONOTONIC, its begin), `wall` and `cpu` of the thread from the return of
 the receiving call to just before the sending one, `queued` that it was runnable without a CPU in between by the
 scheduler's account, `around` how long asking for that took (a wait meanwhile may not be in `queued`), `work` of what
-was asked for. A request `hand` is answered by another thread than the one that has received it.
+was asked for. A request `hand` is answered by another thread than the one that has received it. The response to
+`sendfile bytes` is that much of the file, sent by one call; the line of JSON comes behind it.
 """
 
 from __future__ import annotations
@@ -55,6 +56,14 @@ def read(blocks: float) -> None:
         os.close(file)
 
 
+def send_file(connection: socket.socket, size: float) -> None:
+    file = os.open(sys.argv[1], os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # no read ahead: it waits for the disk again and again
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)  # less: it waits for the reader, too
+    assert os.sendfile(connection.fileno(), file, 0, round(size * 1e6)) == round(size * 1e6)
+    os.close(file)
+
+
 WORK = {"compute": compute, "lock": lock, "read": read, "sleep": time.sleep}
 
 
@@ -62,11 +71,14 @@ def queued_ns() -> int:
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
 
 
-def answer(line: bytes) -> dict[str, int]:
+def answer(line: bytes, connection: socket.socket) -> dict[str, int]:
     begin, cpu, queued = time.monotonic_ns(), time.thread_time_ns(), queued_ns()
     before = time.monotonic_ns()
     kind, amount = line.decode().split()
-    WORK[kind](int(amount) / 1e6)
+    if kind == "sendfile":
+        send_file(connection, int(amount) / 1e6)
+    else:
+        WORK[kind](int(amount) / 1e6)
     after = time.monotonic_ns()
     queued, cpu, end = queued_ns() - queued, time.thread_time_ns() - cpu, time.monotonic_ns()
     return {
@@ -85,7 +97,7 @@ def serve(connection: socket.socket) -> None:
         if line.startswith(b"hand"):
             handed.put((connection, int(line.split()[1]) / 1e6))
         else:
-            connection.sendall(json.dumps(answer(line)).encode() + b"\n")
+            connection.sendall(json.dumps(answer(line, connection)).encode() + b"\n")
     threading.Event().wait()  # is there as long as somebody may ask whose thread it was
 
 

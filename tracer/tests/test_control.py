@@ -18,6 +18,7 @@ import pytest
 
 from tracer import decode
 from tracer.tests.conftest import DISK_BYTES
+from tracer.tests.test_context import has_loopback
 from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
 from tracer.tests.tracing import BACKEND, EMPTY, Record, fio, read_records, tracing
 
@@ -277,8 +278,52 @@ def open_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.mark.parametrize("more", ["", ",+syslog,+sys_nice"])
-def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Path, more: str) -> None:
+def exchange() -> None:
+    """A request on a socket of the loopback device, and its response."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        answering, _ = server.accept()
+        with answering:
+            client.sendall(b"x")
+            answering.recv(1)
+            answering.sendall(b"y")
+            client.recv(1)
+
+
+def lines_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def is_seen(option: str, directory: Path) -> bool:
+    """Whether there is what was asked for beside the records."""
+    path = directory / option[2:]
+    if option == "--vfs":
+        vfs = json.loads((directory / "io.bin.json").read_text())["vfs"]
+        return bool(vfs["read"]["cached"]["calls"] + vfs["read"]["with_io"]["calls"])
+    if option == "--context":
+        return any(
+            line["run_queue_p99_ns"] and line["cpu_iowait_ticks"] and line["page_cache_folios_added"]
+            for line in lines_of(path)
+        )
+    if option == "--peers":
+        return any(line["peer"] == "127.0.0.1" and line["tcp_rtt_samples"] != "0" for line in lines_of(path))
+    mine = [line for line in lines_of(path) if line["pid"] == str(os.getpid())]
+    return any(int(line["spans"]) + int(line["switch_not_seen"]) for line in mine)
+
+
+BESIDE = ("--vfs", "--context", "--peers", "--spans")
+
+
+@pytest.mark.parametrize(
+    ("more", "beside"),
+    [("", ()), (",+syslog,+sys_nice", ()), *(("", (option,)) for option in BESIDE), ("", BESIDE)],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_two_capabilities_are_enough(
+    disk: str, binary: Path, open_directory: Path, more: str, beside: tuple[str, ...]
+) -> None:
+    if {"--peers", "--spans"} & set(beside) and not has_loopback():
+        pytest.skip("127.0.0.1 cannot be reached")
     if BACKEND == "bcc":
         pytest.skip("the bcc backend needs root")
     capabilities = f"+bpf,+perfmon{more}"
@@ -288,6 +333,8 @@ def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Pa
     symbol = subprocess.run([*confined, "grep", " _stext$", "/proc/kallsyms"], capture_output=True, check=True).stdout
     address = int(symbol.split()[0], 16)
     command = [*confined, str(binary), "--output", str(open_directory / "io.bin")]
+    for option in beside:
+        command += [option] if option == "--vfs" else [f"{option}={open_directory / option[2:]}"]
     read_end, write_end = os.pipe()
     process = subprocess.Popen([*command, "--ready-fd", str(write_end), "--device", disk], pass_fds=[write_end])
     os.close(write_end)
@@ -297,6 +344,8 @@ def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Pa
         pytest.skip("the build directory is closed to other users")
     assert answer == b"ready\n"
     mixed_load(disk, 100)
+    if beside:
+        exchange()
     process.terminate()
     assert process.wait(30) == 0
     assert sum(r.size_bytes == 4096 for r in read_records(open_directory / "io.bin")) == 100
@@ -304,6 +353,7 @@ def test_two_capabilities_are_enough(disk: str, binary: Path, open_directory: Pa
     missing = [name for name in ("CAP_SYSLOG", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if name in limits]
     assert missing == ["CAP_SYSLOG"] * (address == 0) + ["CAP_SYS_ADMIN"] + ["CAP_SYS_NICE"] * (not more)
     assert address or not more
+    assert [option for option in beside if is_seen(option, open_directory)] == list(beside)
 
 
 def test_process_numbers_of_a_container(disk: str, binary: Path, tmp_path: Path) -> None:

@@ -60,6 +60,18 @@ def test_wrong_arguments(binary: Path, arguments: tuple[str, ...], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("other", [("--vfs",), ("--spans", "spans.csv")], ids=lambda option: option[0])
+def test_what_contradicts_that_system_calls_are_left_alone(
+    binary: Path, other: tuple[str, ...], tmp_path: Path
+) -> None:
+    command = [str(binary), "--output", "io.bin", *other, "--no-vfs"]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=30)
+    assert result.returncode == 2
+    assert_one_clear_line(result.stderr)
+    assert f"{other[0]} --no-vfs" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_check_without_rights_answers_in_json(binary: Path) -> None:
     result = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(binary), "--check"],

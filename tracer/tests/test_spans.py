@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import json
 import os
 import re
@@ -15,12 +16,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tracer.tests.test_context import has_loopback
+from tracer.guests.layout import TESTS_UNTIL
+from tracer.tests.test_context import drop_from_cache, has_loopback
 from tracer.tests.tracing import Trace, altered, ftrace, threads_of, tracing
 
 pytestmark = [
@@ -29,6 +32,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not account waiting"),
 ]
 
+LIBC = ctypes.CDLL(None, use_errno=True)
 SPAN_END = "static __always_inline void span_end("
 SAMPLED = "	if (!span->switch_not_seen)\n		sample(span, current);\n"
 LINGER = "static long linger(__u64 index, void *unused)\n{\n	return 0;\n}\n\n"
@@ -169,6 +173,29 @@ def runnable_ns(log: Path, sample: dict[str, int]) -> int:
     return waited_ns
 
 
+def asleep_ns(log: Path, sample: dict[str, int], state: str) -> int | None:
+    """For how long the span's thread slept in this state, by the kernel's own log.
+
+    None: the log misses how it came back to a CPU, as it may where the idle task ran there.
+    """
+    begin_ns, end_ns = sample["t_mono_ns"], sample["t_mono_ns"] + sample["total_ns"]
+    thread, slept_ns, since_ns = str(sample["tid"]), 0, None
+    for line in log.read_text().splitlines():
+        if not (at := AT.search(line)):
+            continue
+        now_ns = int(at[1]) * 1_000_000_000 + int(at[2]) * 1000
+        woken, switch = WAKE_UP.search(line), SWITCH.search(line)
+        if (woken and woken[3] == thread) or (switch and switch[4] == thread):
+            if since_ns is not None:
+                slept_ns += max(0, min(now_ns, end_ns) - max(since_ns, begin_ns))
+            since_ns = None
+        elif switch and switch[2] == thread:
+            if since_ns is not None and begin_ns <= since_ns < end_ns:
+                return None
+            since_ns = now_ns if switch[3].startswith(state) else None
+    return slept_ns
+
+
 @contextmanager
 def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, Path]]:
     """Spans without times are as many, at most, as the kernel hides wake-ups and switches of their threads."""
@@ -256,6 +283,44 @@ def test_each_part_is_what_the_server_measured(disk: str, tmp_path: Path, file: 
     excess_ns = min(sample["compute_ns"] - 1.1 * answer["cpu"] for sample, answer, kind in seen if kind[0] == "compute")
     assert excess_ns < (stolen + 1) * TICK_NS if stolen else excess_ns < 0
     assert total(path, serving.pid, "handed_over") == total(path, serving.pid, "interleaved") == 0
+
+
+@pytest.mark.parametrize("stall_s", [0, 0.2], ids=["reads at once", "reads late"])
+def test_sendfile_waits_for_the_disk_or_for_the_reader(
+    disk: str, tmp_path: Path, file: Path, place: str, stall_s: float
+) -> None:
+    """By the kernel's own log it cannot be interrupted while it waits for pages, and can be for room in the socket."""
+    content = file.read_bytes()
+    with server(file, place) as serving, tracing_spans(tmp_path, disk, serving.pid) as (trace, path):
+        answers = []
+        with serving.connect() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            for _ in range(6):
+                drop_from_cache(file)
+                client.sendall(b"sendfile %d\n" % len(content))
+                time.sleep(stall_s)
+                with client.makefile("rb") as response:
+                    assert response.read(len(content)) == content
+                    answers.append(json.loads(response.readline()))
+        assert trace.stop() == 0
+    assert ended(path, serving.pid) == len(answers)
+    found, known = samples(path), 0
+    apart: list[tuple[str, int, int]] = []
+    for sample in found:
+        (answer,) = (answer for answer in answers if began(sample, answer))
+        assert sample["tid"] == answer["tid"]
+        assert sample["total_ns"] < answer["wall"] + slack_ns(answer)
+        assert sample["io_ns"] > 0
+        assert sample["other_ns"] > stall_s / 2 * 1e9 or not stall_s
+        for part, state in (("io", "D"), ("other", "S")):
+            slept_ns = asleep_ns(tmp_path / SCHEDULER_LOG, sample, state)
+            if slept_ns is not None:
+                known += 1
+                if abs(sample[f"{part}_ns"] - slept_ns) > slept_ns * 0.02 + MS / 4:
+                    apart.append((part, sample[f"{part}_ns"], slept_ns))
+    assert known >= len(found) > 0
+    # The CPUs of an emulated guest stand still for milliseconds, also between the log and the program at one event.
+    assert len(apart) <= (known // 2 if TESTS_UNTIL in os.environ else 0), apart
 
 
 def test_the_lines_of_a_process_add_up_to_its_spans(disk: str, tmp_path: Path, file: Path) -> None:
@@ -355,6 +420,28 @@ def test_a_trace_that_ends_in_a_span_counts_what_it_samples(disk: str, tmp_path:
             assert 0 < total(path, serving.pid, "spans") == len(samples(path))
 
 
+def traced_in_a_thread(run: Callable[[], None], disk: str, tmp_path: Path) -> Path:
+    """The spans of this process, in a thread of which that ran."""
+    done, read = threading.Event(), threading.Event()
+
+    def run_and_stay() -> None:
+        run()
+        done.set()
+        read.wait()  # is there as long as the kernel's log is read
+
+    thread = threading.Thread(target=run_and_stay)
+    try:
+        with tracing_spans(tmp_path, disk, os.getpid()) as (trace, path):
+            thread.start()
+            assert done.wait(30)
+            assert trace.stop() == 0
+    finally:
+        read.set()
+        if thread.ident:  # not where the trace was refused, or the backend has no spans
+            thread.join()
+    return path
+
+
 @pytest.mark.parametrize(
     ("steps", "spans", "interleaved"),
     [
@@ -371,25 +458,14 @@ def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, 
     for _, far in pairs.values():
         far.sendall(b"xxxx")  # before the trace: all that is to be received
 
-    done, read = threading.Event(), threading.Event()
-
     def run() -> None:
         for step in steps.split():
             near = pairs[step[1]][0]
             near.recv(1) if step[0] == "r" else near.send(b"y")
-        done.set()
-        read.wait()  # is there as long as the kernel's log is read
 
-    thread = threading.Thread(target=run)
     try:
-        with tracing_spans(tmp_path, disk, os.getpid()) as (trace, path):
-            thread.start()
-            assert done.wait(30)
-            assert trace.stop() == 0
+        path = traced_in_a_thread(run, disk, tmp_path)
     finally:
-        read.set()
-        if thread.ident:  # not where the trace was refused, or the backend has no spans
-            thread.join()
         for pair in pairs.values():
             for end in pair:
                 end.close()
@@ -397,6 +473,90 @@ def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, 
     assert total(path, os.getpid(), "spans") == len(samples(path))
     assert total(path, os.getpid(), "interleaved") == interleaved
     assert total(path, os.getpid(), "handed_over") == 0
+
+
+class Vector(ctypes.Structure):
+    """struct iovec"""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class Message(ctypes.Structure):
+    """struct mmsghdr, whose first seven are struct msghdr"""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint),
+        ("vectors", ctypes.POINTER(Vector)),
+        ("vector_count", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+        ("length", ctypes.c_uint),
+    )
+
+
+def one_message(call: str, end: socket.socket, file: int) -> int:
+    """Receives or sends a byte by recvmmsg or sendmmsg, which Python does not have."""
+    byte = ctypes.create_string_buffer(1)
+    message = Message(vectors=ctypes.pointer(Vector(ctypes.addressof(byte), 1)), vector_count=1)
+    arguments = [end.fileno(), ctypes.byref(message), 1, 0]
+    assert getattr(LIBC, call)(*arguments, *([None] if call == "recvmmsg" else [])) == 1
+    return int(message.length)
+
+
+#: One byte of a socket, received or sent.
+RECEIVING: dict[str, Callable[[socket.socket, int], object]] = {
+    "read": lambda end, _: os.read(end.fileno(), 1),
+    "readv": lambda end, _: os.readv(end.fileno(), [bytearray(1)]),
+    "recv": lambda end, _: end.recv(1),
+    "recvmsg": lambda end, _: end.recvmsg(1),
+    "recvmmsg": partial(one_message, "recvmmsg"),
+}
+SENDING: dict[str, Callable[[socket.socket, int], object]] = {
+    "write": lambda end, _: os.write(end.fileno(), b"y"),
+    "writev": lambda end, _: os.writev(end.fileno(), [b"y"]),
+    "send": lambda end, _: end.send(b"y"),
+    "sendmsg": lambda end, _: end.sendmsg([b"y"]),
+    "sendmmsg": partial(one_message, "sendmmsg"),
+    "sendfile": lambda end, file: os.sendfile(end.fileno(), file, 0, 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("receiving", "sending"), [*zip(RECEIVING, SENDING, strict=False), ("recv", "sendfile")], ids=str
+)
+def test_each_call_begins_or_ends_one_span(receiving: str, sending: str, disk: str, tmp_path: Path, file: Path) -> None:
+    requests = 5
+    clock = time.monotonic_ns
+    times: list[tuple[int, int, int, int]] = []
+    near, far = socket.socketpair()
+    opened = os.open(file, os.O_RDONLY)
+
+    def run() -> None:
+        for _ in range(requests):
+            far.send(b"x")
+            asked = clock()
+            RECEIVING[receiving](near, opened)
+            received = clock()
+            time.sleep(0.002)
+            answers = clock()
+            SENDING[sending](near, opened)
+            times.append((asked, received, answers, clock()))
+
+    try:
+        path = traced_in_a_thread(run, disk, tmp_path)
+    finally:
+        os.close(opened)
+        near.close()
+        far.close()
+    assert ended(path, os.getpid()) == len(times) == requests
+    assert total(path, os.getpid(), "handed_over") == total(path, os.getpid(), "interleaved") == 0
+    found = samples(path)
+    assert len(found) == total(path, os.getpid(), "spans")
+    for sample in found:
+        begin_ns, end_ns = sample["t_mono_ns"], sample["t_mono_ns"] + sample["total_ns"]
+        assert len([t for t in times if t[0] <= begin_ns <= t[1] < t[2] <= end_ns <= t[3]]) == 1
 
 
 def test_other_processes_are_filtered_out(disk: str, tmp_path: Path, file: Path) -> None:
