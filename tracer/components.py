@@ -80,11 +80,27 @@ def _parse(words: Sequence[str]) -> Rule:
     )
 
 
+#: One character of a class, or several: `[0-9a-f]{32}`.
+_CLASS = r"\[(?P<not>!?)(?P<of>[^]/]+)\](?P<times>\{\d+(?:,\d*)?\})?"
+_TOKEN = re.compile(rf"\*\*|\*|\?|{_CLASS}|[^*?[]+|\[")
+
+
 def _path_pattern(glob: str) -> re.Pattern[str]:
-    """`**` crosses directories, `*` and `?` do not."""
+    """`**` crosses directories; `*`, `?` and classes do not."""
     parts = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    tokens = re.findall(r"\*\*|\*|\?|[^*?]+", glob)
-    return re.compile("".join(parts.get(token) or re.escape(token) for token in tokens), re.DOTALL)
+    pattern = ""
+    for token in _TOKEN.finditer(glob):
+        if token["of"]:
+            of = re.sub(r"[\\^&|~[]", r"\\\g<0>", token["of"])
+            pattern += f"[{'^/' if token['not'] else ''}{of}]{token['times'] or ''}"
+        elif token[0] == "[":
+            raise ValueError(f"path={glob}: a [ without its ]")
+        else:
+            pattern += parts.get(token[0]) or re.escape(token[0])
+    try:
+        return re.compile(pattern, re.DOTALL)
+    except (re.error, OverflowError) as error:
+        raise ValueError(f"path={glob}: {error}") from None
 
 
 def _kinds(conditions: dict[str, str]) -> np.ndarray[Any, np.dtype[np.bool_]]:

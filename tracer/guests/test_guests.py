@@ -83,6 +83,18 @@ def exclude_one(folder: Path) -> None:
     _change_device(folder, lambda device: device["excluded"].update(untracked=1))
 
 
+def turn_a_layer_round(folder: Path) -> None:
+    path = folder / "trace.bin.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layers_negative": 1}))
+
+
+def stop_before_the_end(folder: Path) -> None:
+    """Then a request is longer than the trace."""
+    path = folder / "trace.bin.json"
+    status = json.loads(path.read_text())
+    path.write_text(json.dumps({**status, "stopped_mono_ns": status["started_mono_ns"] + 1}))
+
+
 def read_one_more(folder: Path) -> None:
     _change_seen(folder, lambda seen: seen["after"].update(reads=seen["after"]["reads"] + 1))
 
@@ -117,6 +129,8 @@ def _change_seen(folder: Path, change: Callable[[dict[str, Any]], None]) -> None
         lose_a_completion,
         claim_another_mode,
         exclude_one,
+        turn_a_layer_round,
+        stop_before_the_end,
         read_one_more,
         let_fio_see_fewer,
         end_in_error,

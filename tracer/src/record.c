@@ -4,6 +4,18 @@
 
 #include <stdbool.h>
 
+static unsigned long long negative;
+
+/*
+ * An end before its beginning is counted. Then this layer and those before it are empty: what is left lies end to end,
+ * up to the completion.
+ */
+static bool in_order(__u64 begin, __u64 end)
+{
+	negative += begin > end;
+	return begin <= end;
+}
+
 static void set(struct record *record, enum record_duration which, __u64 ns)
 {
 	if (ns >= DURATION_EMPTY)
@@ -31,35 +43,38 @@ static bool driver_was_seen(const struct iotrace_event *event, struct marks *mar
 
 static void fill_durations(struct record *record, const struct iotrace_event *event)
 {
-	__u64 queue = event->queue_ns, issue = event->issue_ns;
-	struct marks marks = {.submit_ns = issue};
+	__u64 queue = event->queue_ns, issue = event->issue_ns, end = event->done_ns;
+	struct marks marks;
 
 	for (int i = 0; i < DURATIONS; i++) {
 		record->low[i] = 0xffffffff;
 		record->high[i] = 0xff;
 	}
 	record->tracing = IOTRACE_BLOCK;
+	record->start_ns = end;
 	if (driver_was_seen(event, &marks)) {
 		set(record, DRIVER, marks.start_ns - marks.submit_ns + event->done_ns - marks.seen_ns);
 		set(record, DEVICE, marks.seen_ns - marks.start_ns);
 		record->tracing = event->tracing;
+		end = marks.submit_ns;
 	} else if (issue) {
-		marks.submit_ns = issue;
-		set(record, DEVICE, event->done_ns - issue);
+		if (!in_order(issue, end))
+			return;
+		set(record, DEVICE, end - issue);
+		end = issue;
 	}
-	if (event->flags & FLIGHT_UNTIMED)
-		queue = 0;
-	record->start_ns = queue ? queue : marks.submit_ns;
-	if (!queue)
-		return;
+	record->start_ns = end;
 	/* Never issued (failed before, or an empty flush without a cache to flush): all of it is the block layer. */
-	set(record, BLOCK, (issue ? marks.submit_ns : event->done_ns) - queue);
-	if (issue && event->insert_ns && event->insert_ns <= marks.submit_ns)
-		set(record, SCHEDULER, marks.submit_ns - event->insert_ns);
-	if (event->enter_ns && event->enter_ns <= queue) {
-		set(record, VFS, queue - event->enter_ns);
-		record->start_ns = event->enter_ns;
-	}
+	if (!queue || event->flags & FLIGHT_UNTIMED || !in_order(queue, end))
+		return;
+	set(record, BLOCK, end - queue);
+	record->start_ns = queue;
+	if (issue && event->insert_ns && event->insert_ns <= end)
+		set(record, SCHEDULER, end - event->insert_ns);
+	if (!event->enter_ns || !in_order(event->enter_ns, queue))
+		return;
+	set(record, VFS, queue - event->enter_ns);
+	record->start_ns = event->enter_ns;
 }
 
 void record_fill(struct record *record, const struct iotrace_event *event)
@@ -87,4 +102,9 @@ void return_record_fill(struct return_record *record, const struct iotrace_retur
 		.kind = event->kind,
 		.mode = IOTRACE_RETURN,
 	};
+}
+
+unsigned long long records_negative(void)
+{
+	return negative;
 }

@@ -22,7 +22,7 @@ enum record_duration { VFS, BLOCK, DRIVER, DEVICE, SCHEDULER, DURATIONS };
 
 /* offset: field. 64 bytes, no holes. */
 struct record {
-	__u64 start_ns;	      /*  0: begin of the first layer that is there, CLOCK_MONOTONIC */
+	__u64 start_ns;	      /*  0: begin of the first layer that is there (none: the end), CLOCK_MONOTONIC */
 	__u64 sector;	      /*  8: first 512-byte sector */
 	__u32 low[DURATIONS]; /* 16: of vfs, block, driver, device, scheduler */
 	__u32 size_bytes;     /* 36 */
@@ -68,6 +68,10 @@ _Static_assert(__builtin_offsetof(struct return_record, mode) == __builtin_offse
 
 /* Fills everything but the numbers of definitions. */
 void record_fill(struct record *record, const struct iotrace_event *event);
+
+/* Of these, those with an end before its beginning, which must not be. */
+unsigned long long records_negative(void);
+
 void return_record_fill(struct return_record *record, const struct iotrace_return *event);
 
 #endif

@@ -9,6 +9,7 @@
 #include "json.h"
 #include "kernel_types.h"
 #include "namespaces.h"
+#include "record.h"
 
 #define TRACER_VERSION "0.3.0"
 
@@ -302,6 +303,7 @@ char *status_text(const struct trace *trace, size_t *length)
 	fprintf(file, "  \"rotation\": {\"older_files\": %lu, \"deleted_files\": %lu, \"deleted_records\": %llu},\n",
 		trace->older.files, trace->older.deleted, trace->older.deleted_records);
 	fprintf(file, "  \"names_dropped\": %llu,\n", probe_names_dropped(trace->probe));
+	fprintf(file, "  \"layers_negative\": %llu,\n", records_negative());
 	write_devices(file, trace);
 	fputs("}\n", file);
 	fclose(file);

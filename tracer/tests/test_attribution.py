@@ -6,19 +6,22 @@ import json
 import mmap
 import os
 import random
+import re
 import shutil
 import subprocess
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tracer import decode
-from tracer.tests.tracing import EMPTY, Record, Trace, tracing
+from tracer.tests.test_trace import numbers
+from tracer.tests.tracing import EMPTY, Record, Trace, ftrace, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -283,6 +286,149 @@ def test_metadata_and_journal(filesystem: FileSystem, tmp_path: Path) -> None:
     assert journal and all(row["component"] == "journal" and row["inode"] is None for row in journal)
     named = sum(row["component"] in ("journal", "metadata") for row in rows)
     assert named >= SHARE * len(rows)
+
+
+def threads_of_kernel(comm: str) -> set[int]:
+    """Process numbers by /proc."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if path.read_text().strip() == comm:
+                found.add(int(path.parent.name))
+    return found
+
+
+def test_the_journal_is_its_threads(filesystem: FileSystem, tmp_path: Path) -> None:
+    if filesystem.kind != "ext4":
+        pytest.skip("only ext4 has a thread for its journal")
+    (thread,) = threads_of_kernel(f"jbd2/{filesystem.disk}-8")
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        for i in range(60):
+            descriptor = os.open(filesystem.directory / f"new{i}", os.O_WRONLY | os.O_CREAT)
+            os.fsync(descriptor)
+            os.close(descriptor)
+        assert trace.stop() == 0
+    places = journal_places(filesystem.disk)
+    written = [r for r in trace.records() if r.size_bytes and any(a <= r.sector < b for a, b in places)]
+    assert len(written) >= 60
+    right = [r for r in written if (r.pid, r.inode, r.origin, r.mode) == (thread, 0, JOURNAL, WRITE)]
+    assert len(right) >= SHARE * len(written)
+    components = [row["component"] for row in rows_of(trace) if row["origin"] == "journal" and row["pid"] == thread]
+    assert components == ["journal"] * len(components) and len(components) >= len(right)
+
+
+def journal_places(disk: str) -> list[tuple[int, int]]:
+    """First sector and the one behind the last of the journal's extents, by the file system's own tool."""
+    blocks = subprocess.run(["debugfs", "-R", "ex <8>", f"/dev/{disk}"], check=True, capture_output=True, text=True)
+    lines = re.findall(r"^ *(\d+)/ *(\d+) .*?(\d+) - +(\d+) +\d+ *(?:Uninit)?$", blocks.stdout, re.MULTILINE)
+    size = int(re.findall(r"Block size: +(\d+)", superblock(disk))[0]) // 512
+    return [(int(a) * size, (int(b) + 1) * size) for level, depth, a, b in lines if level == depth]
+
+
+def superblock(disk: str) -> str:
+    command = ["dumpe2fs", "-h", f"/dev/{disk}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+ISSUED = re.compile(r"block_rq_issue: (\d+,\d+) (R\w*) \d+ \([^)]*\) (\d+) \+ ")
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_metadata_is_of_the_process_that_reads_it(can_trace: None, kind: str, tmp_path: Path) -> None:
+    """Mounted anew, so that nothing is cached; held against what the kernel says the process has read, and logs."""
+    with mounted_image(kind, tmp_path) as volume:
+        for i in range(40):
+            folder = volume.directory / f"{i}"
+            folder.mkdir()
+            for j in range(60):
+                (folder / f"{j}-{'x' * 60}").touch()
+        # Once before, so that its own files are in memory.
+        for turn in range(2):
+            subprocess.run(["umount", str(volume.directory)], check=True)
+            subprocess.run(["mount", f"/dev/{volume.disk}", str(volume.directory)], check=True)
+            (tmp_path / f"{turn}").mkdir()
+            with (
+                ftrace(tmp_path / f"{turn}", "block/block_rq_issue") as log,
+                tracing(tmp_path / "io.bin", "--device", volume.disk) as trace,
+            ):
+                process = subprocess.Popen(["ls", "-lR", str(volume.directory)], stdout=subprocess.DEVNULL)
+                _, code, usage = os.wait4(process.pid, 0)
+                process.returncode = code
+                assert (code, trace.stop()) == (0, 0)
+                logged = log.read_text()
+        disk = numbers(volume.disk).replace(":", ",")
+        marked = {int(at): "M" in flags for of, flags, at in ISSUED.findall(logged) if of == disk}
+    rows = [row for row in rows_of(trace) if row["mode"] == "R"]
+    assert len(rows) >= 20
+    right = [row for row in rows if (row["pid"], row["comm"], row["inode"]) == (process.pid, "ls", None)]
+    assert len(right) >= SHARE * len(rows)
+    if usage.ru_majflt == 0:  # else it has read pages of its program, too
+        assert sum(int(str(row["size_bytes"])) for row in right) == usage.ru_inblock * 512
+    # What it reads ahead ext4 does not mark.
+    named = [row["component"] == ("metadata" if marked[int(str(row["sector"]))] else None) for row in rows]
+    assert sum(named) >= SHARE * len(rows)
+    assert sum(marked.values()) >= (SHARE * len(rows) if kind == "xfs" else 20)
+
+
+REGION = "hbase/data/default/usertable/0123456789abcdef0123456789abcdef"
+CASSANDRA = "cassandra/data/ks/t-1b255f4def2540a6"
+#: A file as a database lays it out, the thread that uses it, and the component; each is of a size of its own.
+LAID_OUT = [
+    ("hbase/WALs/node1,16020,1700000000000/node1%2C16020%2C1700000000000.1700000000001", "RS-EventLoopGro", "wal"),
+    (f"{REGION}/.tmp/cf/5f0c3c7f0b8e4c1b9a1d5f0c3c7f0b8e", "MemStoreFlusher", "flush"),
+    (f"{REGION}/.tmp/cf/6f0c3c7f0b8e4c1b9a1d5f0c3c7f0b8e", "regionserver/no", "compaction"),
+    (f"{REGION}/cf/7f0c3c7f0b8e4c1b9a1d5f0c3c7f0b8e", "RpcServer.defau", "hfile"),
+    ("dn/current/BP-1-10.0.0.1-17/current/finalized/subdir0/subdir1/blk_1073741825", "DataXceiver for", "hdfs_block"),
+    ("dn/current/BP-1-10.0.0.1-17/current/rbw/blk_1073741826_1002.meta", "DataXceiver for", "hdfs_checksum"),
+    ("rocksdb/000012.log", "db_bench", "wal"),
+    ("rocksdb/000012.sst", "db_bench", "sst"),
+    ("rocksdb/000013.sst", "rocksdb:low", "compaction"),
+    ("rocksdb/000014.sst", "rocksdb:high", "flush"),
+    ("rocksdb/MANIFEST-000004", "rocksdb:high", "manifest"),
+    ("cassandra/commitlog/CommitLog-7-1700000000000.log", "PERIODIC-COMMIT", "commit_log"),
+    (f"{CASSANDRA}/nb-1-big-Data.db", "ReadStage-1", "sstable"),
+    (f"{CASSANDRA}/nb-2-big-Data.db", "CompactionExecu", "compaction"),
+    (f"{CASSANDRA}/nb-3-big-Data.db", "MemtableFlushWr", "flush"),
+    ("redis/appendonlydir/appendonly.aof.1.incr.aof", "redis-server", "aof"),
+    ("redis/appendonlydir/appendonly.aof.1.base.rdb", "redis-server", "aof"),
+    ("redis/dump.rdb", "redis-server", "rdb"),
+    ("var/log/nginx/access.log", "nginx", None),
+    ("kafka/orders-0/00000000000000000000.log", "kafka-request-h", None),
+]
+
+
+def test_bytes_of_components(filesystem: FileSystem, tmp_path: Path) -> None:
+    """Written once and read twice, directly, by threads that are called as the databases'."""
+    wanted: Counter[tuple[str, str | None]] = Counter()
+    inodes = set()
+
+    def use(path: Path, comm: str, blocks: int) -> None:
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(comm)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        inodes.add(os.fstat(descriptor).st_ino)
+        write_direct(descriptor, blocks)
+        with mmap.mmap(-1, 4096) as aligned:
+            for i in range(2 * blocks):
+                assert os.preadv(descriptor, [aligned], i % blocks * 4096) == 4096
+        os.close(descriptor)
+
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        for i, (name, comm, component) in enumerate(LAID_OUT):
+            path, blocks = filesystem.directory / name, 3 + i * (i + 1) // 2
+            path.parent.mkdir(parents=True, exist_ok=True)
+            thread = threading.Thread(target=use, args=(path, comm, blocks))
+            thread.start()
+            thread.join()
+            wanted["W", component] += blocks * 4096
+            wanted["R", component] += 2 * blocks * 4096
+        assert trace.stop() == 0
+    assert len(inodes) == len(LAID_OUT)
+    found: Counter[tuple[object, object]] = Counter()
+    for row in rows_of(trace):
+        if row["inode"] in inodes:
+            assert row["pid"] == os.getpid()
+            found[row["mode"], row["component"]] += int(str(row["size_bytes"]))
+    assert found == wanted
 
 
 def test_no_file_is_made_up(filesystem: FileSystem, tmp_path: Path) -> None:

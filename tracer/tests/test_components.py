@@ -51,14 +51,96 @@ META, SWAP, JOURNAL = 16, 128, 3
         ("/var/lib/redis/appendonly.aof", "redis-server", "aof"),
         ("/var/lib/redis/temp-123.rdb", "redis-rdb-bgsave", "rdb"),
         ("/var/lib/postgresql/15/main/pg_wal/000000010000000000000001", "postgres", "wal"),
-        ("/etc/passwd", "cat", None),
-        ("/home/me/notes.log", "vi", None),
+        (f"{REGION}/recovered.edits/0000000000000000123", "java", "wal"),
+        (f"{REGION}/cf/5f0c3c7f0b8e4c1b9a1d_SeqId_4_", "RpcServer.defau", "hfile"),
+        ("/data/hbase/data/hbase/meta/1588230740/info/5f0c3c7f0b8e4c1b9a1d", "RpcServer.defau", "hfile"),
+        ("/data/hbase/data/hbase/meta/1588230740/.tmp/info/5f0c3c7f0b8e4c1b9a1d", "MemStoreFlusher", "flush"),
+        ("/data/hbase/data/hbase/meta/1588230740/.tmp/info/5f0c3c7f0b8e4c1b9a1d", "regionserver/no", "compaction"),
+        ("/data/dfs/nn/current/edits_0000000000000000001-0000000000000000042", "java", "hdfs_edits"),
+        ("/data/dfs/nn/current/fsimage_0000000000000000042.md5", "java", "hdfs_image"),
+        ("/data/dfs/nn/current/fsimage.ckpt_0000000000000000042", "java", "hdfs_image"),
+        ("/data/zookeeper/version-2/log.10000002f", "SyncThread:0", "zookeeper_log"),
+        ("/data/zookeeper/version-2/snapshot.10000002f.snappy", "java", "zookeeper_snapshot"),
+        ("/srv/rocks/1000007.log", "db_bench", "wal"),
+        ("/srv/rocks/archive/000003.log", "db_bench", "wal"),
+        ("/srv/rocks/1000008.sst", "db_bench", "sst"),
+        ("/srv/rocks/MANIFEST-1000004", "db_bench", "manifest"),
+        ("/var/lib/cassandra/cdc_raw/CommitLog-7-1700000000000.log", "java", "commit_log"),
+        ("/var/lib/cassandra/commitlog/CommitLog-7-1700000000000_cdc.idx", "java", "commit_log"),
+        ("/var/lib/cassandra/data/ks/t-1b255f/nb-3fw2_0tj4_46w3k2cpidnirvjy7k-big-Index.db", "java", "sstable"),
+        ("/var/lib/cassandra/data/ks/t-1b255f/da-1-bti-Partitions.db", "java", "sstable"),
+        ("/var/lib/cassandra/data/ks/t-1b255f/me-1-big-CompressionInfo.db", "java", "sstable"),
+        ("/var/lib/redis/appendonlydir/appendonly.aof.1.base.rdb", "redis-server", "aof"),
+        ("/var/lib/redis/appendonlydir/appendonly.aof.manifest", "redis-server", "aof"),
+        ("/var/lib/redis/temp-rewriteaof-bg-4711.aof", "redis-server", "aof"),
+        ("/var/lib/redis/dump.rdb", "redis-server", "rdb"),
+        ("/var/lib/redis/temp-1700000000.4711.rdb", "redis-server", "rdb"),
+        ("/srv/cache/sessions.rdb", "redis-server", "rdb"),
+        ("/var/lib/mysql/ib_logfile0", "mysqld", "wal"),
+        ("/var/lib/mysql/#innodb_redo/#ib_redo12", "mysqld", "wal"),
+        ("/var/lib/mysql/#innodb_redo/#ib_redo13_tmp", "mysqld", "wal"),
     ],
 )
 def test_rules_of_databases(path: str, comm: str, component: str | None, tmp_path: Path) -> None:
     file = tmp_path / "io.bin"
     file.write_bytes(file_of([replace(PLAIN, path=path, comm=comm.encode())]))
     assert decode.read_table(file)["component"].to_pylist() == [component]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "/home/me/notes.log",
+        "/var/log/nginx/access.log",
+        "/var/log/daemon.log",
+        "/opt/kafka/logs/server.log",
+        "/opt/kafka/data/orders-0/00000000000000000000.log",
+        "/var/log/app/20241129.log",
+        "/var/log/app/00012a.log",
+        "/var/log/app/12345.log",
+        "/home/me/journals/monday.log",
+        "/usr/lib/app/symbols.sst",
+        "/backup/MANIFEST-of-files",
+        "/home/me/commitlog/notes.txt",
+        "/var/log/CommitLog-review.log",
+        "/home/me/my-holiday-in-2024.db",
+        "/home/me/ab-1-2-3.db",
+        "/srv/appendonly-notes.txt",
+        "/usr/lib/R/library/base/R/base.rdb",
+        "/data/home/me/project/.tmp/draft",
+        "/data/photos/2024/of-a-holiday-with-all-the-family/at/sea",
+        "/srv/current/edits_by_me",
+        "/srv/current/fsimages.txt",
+        "/srv/version-2/log.txt",
+        "/srv/version-2/snapshot.png",
+        "/home/me/ib_logfiles.txt",
+    ],
+)
+def test_files_of_others_are_nobodys(path: str, tmp_path: Path) -> None:
+    """Some that look like those above."""
+    file = tmp_path / "io.bin"
+    file.write_bytes(file_of([replace(PLAIN, path=path)]))
+    assert decode.read_table(file)["component"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("glob", "matching", "others"),
+    [
+        ("/[0-9].x", ["/0.x", "/9.x"], ["/a.x", "/10.x", "/.x", "//.x", "/0ax"]),
+        ("/[0-9a-c]{2}", ["/0c", "/aa"], ["/d0", "/0", "/0cc"]),
+        ("/[0-9]{2,3}*", ["/12", "/123", "/1234", "/12a"], ["/1", "/1a", "/12/3"]),
+        ("/a[!0-9]{1,}", ["/ab", "/abc"], ["/a", "/a1", "/a/", "/ab/c"]),
+        ("/[^\\\\&&a]", ["/^", "/\\", "/&", "/a"], ["/b", "/]"]),
+        ("/[[]x]", ["/[x]"], ["/x]", "/[x"]),
+        ("/{1}", ["/{1}"], ["/1", "/"]),
+        ("/**/[a-b]", ["/x/a", "/x/y/b"], ["/x/c", "/xa"]),
+    ],
+)
+def test_classes_in_paths(glob: str, matching: list[str], others: list[str]) -> None:
+    (rule,) = [components._parse(["c", f"path={glob}"])]
+    assert rule.path
+    assert [path for path in (*matching, *others) if rule.path.fullmatch(path)] == matching
 
 
 def test_the_file_systems_own_requests(tmp_path: Path) -> None:
@@ -84,6 +166,11 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         ("wal path=", "not a condition"),
         ("wal /data", "not a condition"),
         ("wal paths=/data", "not a condition"),
+        ("wal path=/data/[0-9", "a [ without its ]"),
+        ("wal path=/data/[]", "a [ without its ]"),
+        ("wal path=/data/[a/b]", "a [ without its ]"),
+        ("wal path=/data/[9-0]", "bad character range"),
+        ("wal path=/data/[0-9]{7,6}", "path=/data/[0-9]{7,6}: "),
         ("wal path=/a path=/b", "not a condition"),
         ("wal mode=X", "not one of R, W, D, F"),
         ("wal origin=kernel", "not one of"),
@@ -121,6 +208,7 @@ conditions = st.lists(
             "path=/a/*",
             "path=/a/**",
             "path=**.log",
+            "path=/[a-c]/[!d]{1,}",
             "comm=j*",
             "comm=kw?",
             "mode=R",

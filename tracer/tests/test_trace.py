@@ -37,9 +37,12 @@ READ, WRITE, DISCARD, FLUSH = range(4)
 
 
 def assert_closed(trace: Trace, disk: str) -> None:
-    """Rows, losses and exclusions add up to what the kernel counted, exactly."""
-    device = trace.device(disk)
+    """Rows, losses and exclusions add up to what the kernel counted, exactly; and no time is an impossible one."""
+    device, status = trace.device(disk), trace.status()
     records = [r for r in trace.records() if f"{r.device >> 20}:{r.device & 0xFFFFF}" == numbers(disk)]
+    assert status["layers_negative"] == 0
+    longest = status["stopped_mono_ns"] - status["started_mono_ns"]
+    assert all(sum(value for value in layers(r) if value != EMPTY) <= longest for r in records)
     assert device["diskstats_settled"]
     assert device["emitted"] + device["dropped"] == device["completions"]
     assert len(records) == device["emitted"]
