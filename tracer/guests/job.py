@@ -27,6 +27,8 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_hidden.py",
     "tracer/tests/test_names.py::test_a_number_that_is_used_again_stands_for_the_new_file_only",
     "tracer/tests/test_names.py::test_more_tasks_than_are_kept_in_mind",
+    "tracer/tests/test_names.py::test_files_that_are_not_read_any_more_are_forgotten",
+    "tracer/tests/test_names.py::test_numbers_of_tasks_are_used_again",
     "tracer/tests/test_trace.py::test_counts_agree_when_switched_under_load",
     "tracer/tests/test_trace.py::test_nothing_is_dropped_where_hundreds_of_threads_want_to_run",
     "tracer/tests/test_trace.py::test_whole_calls_are_most_of_what_fio_saw",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import ctypes
 import json
 import os
 import re
@@ -16,7 +15,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +24,13 @@ from tracer.guests.layout import TESTS_UNTIL
 from tracer.tests.test_context import drop_from_cache, has_loopback
 from tracer.tests.tracing import Trace, altered, ftrace, threads_of, tracing
 
-pytestmark = [
+NEEDS = [
     pytest.mark.bpf,
     pytest.mark.root,
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not account waiting"),
 ]
+pytestmark = NEEDS
 
-LIBC = ctypes.CDLL(None, use_errno=True)
 SPAN_END = "static __always_inline void span_end("
 SAMPLED = "	if (!span->switch_not_seen)\n		sample(span, current);\n"
 LINGER = "static long linger(__u64 index, void *unused)\n{\n	return 0;\n}\n\n"
@@ -473,90 +471,6 @@ def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, 
     assert total(path, os.getpid(), "spans") == len(samples(path))
     assert total(path, os.getpid(), "interleaved") == interleaved
     assert total(path, os.getpid(), "handed_over") == 0
-
-
-class Vector(ctypes.Structure):
-    """struct iovec"""
-
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
-
-
-class Message(ctypes.Structure):
-    """struct mmsghdr, whose first seven are struct msghdr"""
-
-    _fields_ = (
-        ("name", ctypes.c_void_p),
-        ("name_length", ctypes.c_uint),
-        ("vectors", ctypes.POINTER(Vector)),
-        ("vector_count", ctypes.c_size_t),
-        ("control", ctypes.c_void_p),
-        ("control_length", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
-        ("length", ctypes.c_uint),
-    )
-
-
-def one_message(call: str, end: socket.socket, file: int) -> int:
-    """Receives or sends a byte by recvmmsg or sendmmsg, which Python does not have."""
-    byte = ctypes.create_string_buffer(1)
-    message = Message(vectors=ctypes.pointer(Vector(ctypes.addressof(byte), 1)), vector_count=1)
-    arguments = [end.fileno(), ctypes.byref(message), 1, 0]
-    assert getattr(LIBC, call)(*arguments, *([None] if call == "recvmmsg" else [])) == 1
-    return int(message.length)
-
-
-#: One byte of a socket, received or sent.
-RECEIVING: dict[str, Callable[[socket.socket, int], object]] = {
-    "read": lambda end, _: os.read(end.fileno(), 1),
-    "readv": lambda end, _: os.readv(end.fileno(), [bytearray(1)]),
-    "recv": lambda end, _: end.recv(1),
-    "recvmsg": lambda end, _: end.recvmsg(1),
-    "recvmmsg": partial(one_message, "recvmmsg"),
-}
-SENDING: dict[str, Callable[[socket.socket, int], object]] = {
-    "write": lambda end, _: os.write(end.fileno(), b"y"),
-    "writev": lambda end, _: os.writev(end.fileno(), [b"y"]),
-    "send": lambda end, _: end.send(b"y"),
-    "sendmsg": lambda end, _: end.sendmsg([b"y"]),
-    "sendmmsg": partial(one_message, "sendmmsg"),
-    "sendfile": lambda end, file: os.sendfile(end.fileno(), file, 0, 1),
-}
-
-
-@pytest.mark.parametrize(
-    ("receiving", "sending"), [*zip(RECEIVING, SENDING, strict=False), ("recv", "sendfile")], ids=str
-)
-def test_each_call_begins_or_ends_one_span(receiving: str, sending: str, disk: str, tmp_path: Path, file: Path) -> None:
-    requests = 5
-    clock = time.monotonic_ns
-    times: list[tuple[int, int, int, int]] = []
-    near, far = socket.socketpair()
-    opened = os.open(file, os.O_RDONLY)
-
-    def run() -> None:
-        for _ in range(requests):
-            far.send(b"x")
-            asked = clock()
-            RECEIVING[receiving](near, opened)
-            received = clock()
-            time.sleep(0.002)
-            answers = clock()
-            SENDING[sending](near, opened)
-            times.append((asked, received, answers, clock()))
-
-    try:
-        path = traced_in_a_thread(run, disk, tmp_path)
-    finally:
-        os.close(opened)
-        near.close()
-        far.close()
-    assert ended(path, os.getpid()) == len(times) == requests
-    assert total(path, os.getpid(), "handed_over") == total(path, os.getpid(), "interleaved") == 0
-    found = samples(path)
-    assert len(found) == total(path, os.getpid(), "spans")
-    for sample in found:
-        begin_ns, end_ns = sample["t_mono_ns"], sample["t_mono_ns"] + sample["total_ns"]
-        assert len([t for t in times if t[0] <= begin_ns <= t[1] < t[2] <= end_ns <= t[3]]) == 1
 
 
 def test_other_processes_are_filtered_out(disk: str, tmp_path: Path, file: Path) -> None:
