@@ -294,7 +294,8 @@ __u32 catalog_file(struct catalog *catalog, __u32 number)
 		return 0;
 	known = &catalog->files[file - 1];
 	if (!known->number) {
-		if (catalog->last_file_defined == MOST_NUMBERS)
+		/* Twice in a round, so that no number is as old as that which comes next: files are read for long. */
+		if (catalog->last_file_defined % (MOST_NUMBERS / 2) == 0)
 			forget_file_definitions(catalog);
 		known->number = next_number(&catalog->last_file_defined);
 		define_file(catalog->output, known->number, known);
