@@ -10,7 +10,8 @@
 	function(iomap_dio_bio_end_io) function(blkdev_bio_end_io) function(blkdev_bio_end_io_async)                  \
 		function(blkdev_bio_end_io_simple) function(xlog_bio_end_io) function(dio_bio_end_io)                 \
 			function(dio_bio_end_aio) function(end_swap_bio_read) function(end_swap_bio_write)        \
-				function(swap_bio_read_end_io)
+				function(swap_bio_read_end_io) function(end_bio_bh_io_sync)                       \
+					function(end_buffer_read_sync) function(end_buffer_write_sync)
 
 enum bcc_function {
 #define BCC_FUNCTION_NUMBER(name) BCC_##name,

@@ -13,7 +13,8 @@ enum end_kind {
 	END_DISK,	/* direct I/O on the disk itself */
 	END_DISK_ASYNC,
 	END_DISK_SIMPLE,
-	END_LOG, /* XFS writes its log */
+	END_LOG,	 /* XFS writes its log */
+	END_BUFFER, /* one block of the page cache, by itself */
 	END_SWAP,
 	/* Another bio, or what lies around this one, tells more. */
 	END_SIMPLE,
@@ -93,6 +94,8 @@ static __always_inline __u64 kind_by_function(__u64 end)
 		return END_LOG;
 	if (ENDS_IN(end, end_swap_bio_read) || ENDS_IN(end, swap_bio_read_end_io) || ENDS_IN(end, end_swap_bio_write))
 		return END_SWAP;
+	if (ENDS_IN(end, end_bio_bh_io_sync))
+		return END_BUFFER;
 	return kind_elsewhere(end);
 }
 

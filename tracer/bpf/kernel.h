@@ -101,6 +101,12 @@ struct gendisk {
 
 struct block_device {
 	struct gendisk *bd_disk;
+	void *bd_holder;
+};
+
+struct buffer_head {
+	struct block_device *b_bdev;
+	void *b_end_io;
 };
 
 struct bio_vec {

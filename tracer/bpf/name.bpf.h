@@ -37,11 +37,17 @@ static __always_inline struct dentry *dentry_of(struct inode *inode)
 	return (struct dentry *)((void *)alias - ALIAS_OFFSET);
 }
 
+/* Through it go metadata of the file system there, and what programs do with the disk itself. */
+static __always_inline bool is_of_disk(const struct inode *inode)
+{
+	return (PEEK(inode, inode, i_mode) & S_IFMT) == S_IFBLK;
+}
+
 /* False: no file, or a block device. */
 static __always_inline bool identify(struct identity *id, struct inode *inode)
 {
-	if (!inode || (PEEK(inode, inode, i_mode) & S_IFMT) == S_IFBLK)
-		return false; /* metadata reads and writes go through the device's own inode */
+	if (!inode || is_of_disk(inode))
+		return false;
 	id->dentry = dentry_of(inode);
 	id->inode = PEEK(inode, inode, i_ino);
 	id->generation = PEEK(inode, inode, i_generation);

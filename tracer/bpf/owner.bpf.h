@@ -46,6 +46,23 @@ static __always_inline struct inode *inode_of(struct bio *bio, const struct end 
 	return (struct inode *)of->file ?: inode_of_page(of->pages, cell);
 }
 
+/*
+ * Metadata that the kernel does not mark (REQ_META), as what ext4 reads ahead and all of FAT's: a file system reads and writes
+ * blocks of the disk's own page cache one by one, and waits for each. What goes through the disk's file is read and written
+ * in pages, but for a block that is to be written in part, which is read so; nobody holds the disk then.
+ */
+static __always_inline bool is_block_of_file_system(const struct end *of, const struct inode *inode)
+{
+	__u64 end;
+
+	if (of->kind != END_BUFFER || !inode || !is_of_disk(inode))
+		return false;
+	end = (__u64)PEEK(buffer_head, of->private, b_end_io);
+	if (ENDS_IN(end, end_buffer_read_sync))
+		return PEEK(block_device, PEEK(buffer_head, of->private, b_bdev), bd_holder);
+	return ENDS_IN(end, end_buffer_write_sync);
+}
+
 static __always_inline bool is_journal_thread(const char *comm)
 {
 	return comm[0] == 'j' && comm[1] == 'b' && comm[2] == 'd' && comm[3] == '2' && comm[4] == '/';
@@ -115,6 +132,8 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 	flight->generation = 0;
 	if (of.kind == END_SWAP)
 		flight->event.flags |= IOTRACE_SWAP;
+	if (is_block_of_file_system(&of, inode))
+		flight->event.flags |= IOTRACE_META;
 	if (opf & REQ_FLAG(__REQ_PREFLUSH))
 		flight->event.flags |= IOTRACE_PREFLUSH;
 	if (opf & REQ_FLAG(__REQ_FUA))

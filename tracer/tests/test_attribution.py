@@ -6,22 +6,20 @@ import json
 import mmap
 import os
 import random
-import re
 import shutil
 import subprocess
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from tracer import decode
-from tracer.tests.test_trace import numbers
-from tracer.tests.tracing import EMPTY, Record, Trace, ftrace, tracing
+from tracer.tests.tracing import EMPTY, Record, Trace, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -273,101 +271,6 @@ def test_memory_that_maps_a_file_says_nothing_of_the_disk(disk: str, tmp_path: P
     rows = [row for row in rows_of(trace) if row["pid"] == os.getpid()]
     assert len(rows) == 80
     assert {(row["inode"], row["path"]) for row in rows} == {(None, None)}
-
-
-def test_metadata_and_journal(filesystem: FileSystem, tmp_path: Path) -> None:
-    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
-        for i in range(200):
-            (filesystem.directory / f"empty{i}").touch()
-        subprocess.run(["sync"], check=True)
-        assert trace.stop() == 0
-    rows = [row for row in rows_of(trace) if row["mode"] == "W" and row["size_bytes"]]
-    journal = [row for row in rows if row["origin"] == "journal"]
-    assert journal and all(row["component"] == "journal" and row["inode"] is None for row in journal)
-    named = sum(row["component"] in ("journal", "metadata") for row in rows)
-    assert named >= SHARE * len(rows)
-
-
-def threads_of_kernel(comm: str) -> set[int]:
-    """Process numbers by /proc."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/comm"):
-        with suppress(OSError):
-            if path.read_text().strip() == comm:
-                found.add(int(path.parent.name))
-    return found
-
-
-def test_the_journal_is_its_threads(filesystem: FileSystem, tmp_path: Path) -> None:
-    if filesystem.kind != "ext4":
-        pytest.skip("only ext4 has a thread for its journal")
-    (thread,) = threads_of_kernel(f"jbd2/{filesystem.disk}-8")
-    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
-        for i in range(60):
-            descriptor = os.open(filesystem.directory / f"new{i}", os.O_WRONLY | os.O_CREAT)
-            os.fsync(descriptor)
-            os.close(descriptor)
-        assert trace.stop() == 0
-    places = journal_places(filesystem.disk)
-    written = [r for r in trace.records() if r.size_bytes and any(a <= r.sector < b for a, b in places)]
-    assert len(written) >= 60
-    right = [r for r in written if (r.pid, r.inode, r.origin, r.mode) == (thread, 0, JOURNAL, WRITE)]
-    assert len(right) >= SHARE * len(written)
-    components = [row["component"] for row in rows_of(trace) if row["origin"] == "journal" and row["pid"] == thread]
-    assert components == ["journal"] * len(components) and len(components) >= len(right)
-
-
-def journal_places(disk: str) -> list[tuple[int, int]]:
-    """First sector and the one behind the last of the journal's extents, by the file system's own tool."""
-    blocks = subprocess.run(["debugfs", "-R", "ex <8>", f"/dev/{disk}"], check=True, capture_output=True, text=True)
-    lines = re.findall(r"^ *(\d+)/ *(\d+) .*?(\d+) - +(\d+) +\d+ *(?:Uninit)?$", blocks.stdout, re.MULTILINE)
-    size = int(re.findall(r"Block size: +(\d+)", superblock(disk))[0]) // 512
-    return [(int(a) * size, (int(b) + 1) * size) for level, depth, a, b in lines if level == depth]
-
-
-def superblock(disk: str) -> str:
-    command = ["dumpe2fs", "-h", f"/dev/{disk}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-ISSUED = re.compile(r"block_rq_issue: (\d+,\d+) (R\w*) \d+ \([^)]*\) (\d+) \+ ")
-
-
-@pytest.mark.parametrize("kind", ["ext4", "xfs"])
-def test_metadata_is_of_the_process_that_reads_it(can_trace: None, kind: str, tmp_path: Path) -> None:
-    """Mounted anew, so that nothing is cached; held against what the kernel says the process has read, and logs."""
-    with mounted_image(kind, tmp_path) as volume:
-        for i in range(40):
-            folder = volume.directory / f"{i}"
-            folder.mkdir()
-            for j in range(60):
-                (folder / f"{j}-{'x' * 60}").touch()
-        # Once before, so that its own files are in memory.
-        for turn in range(2):
-            subprocess.run(["umount", str(volume.directory)], check=True)
-            subprocess.run(["mount", f"/dev/{volume.disk}", str(volume.directory)], check=True)
-            (tmp_path / f"{turn}").mkdir()
-            with (
-                ftrace(tmp_path / f"{turn}", "block/block_rq_issue") as log,
-                tracing(tmp_path / "io.bin", "--device", volume.disk) as trace,
-            ):
-                process = subprocess.Popen(["ls", "-lR", str(volume.directory)], stdout=subprocess.DEVNULL)
-                _, code, usage = os.wait4(process.pid, 0)
-                process.returncode = code
-                assert (code, trace.stop()) == (0, 0)
-                logged = log.read_text()
-        disk = numbers(volume.disk).replace(":", ",")
-        marked = {int(at): "M" in flags for of, flags, at in ISSUED.findall(logged) if of == disk}
-    rows = [row for row in rows_of(trace) if row["mode"] == "R"]
-    assert len(rows) >= 20
-    right = [row for row in rows if (row["pid"], row["comm"], row["inode"]) == (process.pid, "ls", None)]
-    assert len(right) >= SHARE * len(rows)
-    if usage.ru_majflt == 0:  # else it has read pages of its program, too
-        assert sum(int(str(row["size_bytes"])) for row in right) == usage.ru_inblock * 512
-    # What it reads ahead ext4 does not mark.
-    named = [row["component"] == ("metadata" if marked[int(str(row["sector"]))] else None) for row in rows]
-    assert sum(named) >= SHARE * len(rows)
-    assert sum(marked.values()) >= (SHARE * len(rows) if kind == "xfs" else 20)
 
 
 REGION = "hbase/data/default/usertable/0123456789abcdef0123456789abcdef"
