@@ -33,12 +33,11 @@ static __always_inline __u32 device_of(struct gendisk *disk)
 #define NOT_TRACED IOTRACE_DEVICE_SLOTS
 
 /* Without a filter, a new device begins to count when it is first seen. */
-static __always_inline __u32 slot_of(__u32 device)
+LOOKED_AT_ONCE __u32 slot_searched(__u32 device)
 {
 	__u32 slot = iotrace_device_slot(device);
 
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < IOTRACE_SLOT_TRIES; i++) {
+	for (__u64 i = 0; device && i < IOTRACE_DEVICE_SLOTS; i++) { /* 64 bits: see UNTIL */
 		__u32 at = (slot + i) & (IOTRACE_DEVICE_SLOTS - 1);
 
 		if (device_slots[at] == device)
@@ -46,11 +45,19 @@ static __always_inline __u32 slot_of(__u32 device)
 		if (device_slots[at])
 			continue;
 		if (filter_devices)
-			return NOT_TRACED;
+			break;
 		if (__sync_val_compare_and_swap(&device_slots[at], 0, device) == 0 || device_slots[at] == device)
 			return at;
 	}
 	return NOT_TRACED;
+}
+
+/* Nearly always the first place. */
+static __always_inline __u32 slot_of(__u32 device)
+{
+	__u32 slot = iotrace_device_slot(device);
+
+	return device && device_slots[slot] == device ? slot : slot_searched(device);
 }
 
 static __always_inline bool is_traced(__u32 device)

@@ -60,7 +60,6 @@ struct iotrace_counters {
 
 #define IOTRACE_DEVICE_BITS 9
 #define IOTRACE_DEVICE_SLOTS (1U << IOTRACE_DEVICE_BITS) /* volumes have one, too, when no disks were named */
-#define IOTRACE_SLOT_TRIES 32
 
 /* Where the counters of a device are, or the first place to look for it. */
 static inline __u32 iotrace_device_slot(__u32 device)

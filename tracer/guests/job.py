@@ -40,6 +40,7 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_spans.py::test_a_trace_that_ends_in_a_span_counts_what_it_samples",
     "tracer/tests/test_backends.py::test_what_the_verifier_says_of_a_program_that_it_refuses_is_told",
     "tracer/tests/test_many_disks.py::test_too_many_are_told",
+    "tracer/tests/test_coming_disks.py::test_no_room_for_those_that_come",
 )
 
 

@@ -23,6 +23,7 @@ struct backend {
 	/* The counters of one device by CPU; false: it was never seen. */
 	bool (*counters)(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu);
 	unsigned long (*consume)(struct probe *probe, double *fullness);
+	bool (*is_full)(const struct probe *probe);
 	unsigned long long (*names_dropped)(struct probe *probe);
 	/* Those that are under way or that the programs could not forget. */
 	void (*flights)(struct probe *probe, void (*visit)(void *context, const struct iotrace_flight *flight),

@@ -72,7 +72,7 @@ static bool failed(const char *what)
 	return false;
 }
 
-static struct bcc *bcc_of(struct probe *probe)
+static struct bcc *bcc_of(const struct probe *probe)
 {
 	return (struct bcc *)probe;
 }
@@ -364,6 +364,16 @@ static unsigned long bcc_consume(struct probe *probe, double *fullness)
 	return perf_log_consume(bcc_of(probe)->log, fullness);
 }
 
+static bool bcc_is_full(const struct probe *probe)
+{
+	int map = bcc_of(probe)->maps[MAP_counters];
+	__u32 device, count = 0;
+
+	while (bpf_map_get_next_key(map, count ? &device : NULL, &device) == 0)
+		count++;
+	return count >= IOTRACE_DEVICE_SLOTS;
+}
+
 static unsigned long long bcc_names_dropped(struct probe *probe)
 {
 	struct bcc_cpu *per_cpu = calloc(probe->cpus, sizeof(*per_cpu));
@@ -411,6 +421,7 @@ const struct backend BCC = {
 	.open = bcc_open,
 	.switch_to = bcc_switch,
 	.counters = bcc_counters,
+	.is_full = bcc_is_full,
 	.consume = bcc_consume,
 	.names_dropped = bcc_names_dropped,
 	.flights = bcc_flights,

@@ -330,6 +330,16 @@ static bool core_counters(struct probe *probe, __u32 device, struct iotrace_coun
 	return slot != TARGETS_NO_SLOT && bpf_map_lookup_elem(bpf_map__fd(skeleton->maps.counters), &slot, per_cpu) == 0;
 }
 
+static bool core_is_full(const struct probe *probe)
+{
+	const __u32 *slots = core_of(probe)->skeleton->bss->device_slots;
+
+	for (size_t i = 0; i < IOTRACE_DEVICE_SLOTS; i++)
+		if (!slots[i])
+			return false;
+	return true;
+}
+
 /* The only value of a per-CPU map of u64s, all CPUs together. */
 static void sum_cpus(const struct probe *probe, const struct bpf_map *map, void *sums, size_t bytes)
 {
@@ -439,6 +449,7 @@ const struct backend CORE = {
 	.open = core_open,
 	.switch_to = core_switch,
 	.counters = core_counters,
+	.is_full = core_is_full,
 	.consume = core_consume,
 	.names_dropped = core_names_dropped,
 	.flights = core_flights,

@@ -71,6 +71,16 @@ struct device *devices_find(struct devices *devices, __u32 id)
 	return NULL;
 }
 
+/* sysfs numbers its directories in turn (kernfs). What diskseq counts are media. */
+unsigned long long device_identity(const char *name)
+{
+	char path[PATH_MAX];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/", name);
+	return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
 static struct device *append(struct devices *devices, const char *name, __u32 id)
 {
 	struct device *list = realloc(devices->list, (devices->count + 1) * sizeof(*list));
@@ -80,7 +90,7 @@ static struct device *append(struct devices *devices, const char *name, __u32 id
 		abort();
 	devices->list = list;
 	device = &list[devices->count++];
-	*device = (struct device){.id = id};
+	*device = (struct device){.id = id, .identity = device_identity(name)};
 	snprintf(device->name, sizeof(device->name), "%s", name);
 	return device;
 }

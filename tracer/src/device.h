@@ -21,6 +21,7 @@ struct device {
 	bool chosen; /* named on the command line */
 	enum iotrace_tracing tracing;
 	struct diskstats before, after;
+	unsigned long long identity; /* when it was put here, or `before` was read */
 	bool before_settled, after_settled;
 	__u64 idle_at_reading, idle_while_on;	  /* our count of what came while the trace was off */
 	__u64 before_switch_on, after_switch_off; /* what came between reading the kernel's count and switching */
@@ -60,6 +61,9 @@ struct device *devices_find(struct devices *devices, __u32 id);
 
 /* Also one that came after the start; when it has gone already, its name is its number. */
 struct device *devices_find_or_add(struct devices *devices, __u32 id);
+
+/* Tells a disk from others that have its name at another time; 0: there is none. */
+unsigned long long device_identity(const char *name);
 
 bool diskstats_read(const struct device *device, struct diskstats *stats);
 

@@ -75,6 +75,11 @@ void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *
 	}
 }
 
+bool probe_is_full(const struct probe *probe)
+{
+	return probe->backend->is_full(probe);
+}
+
 unsigned long probe_consume(struct probe *probe, double *fullness)
 {
 	return probe->backend->consume(probe, fullness);

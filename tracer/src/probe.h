@@ -31,6 +31,9 @@ void probe_switch(struct probe *probe, enum phase phase, long long now_ns);
 /* The counters of one device, all CPUs together; zeros for a device that was never seen. */
 void probe_counters(struct probe *probe, __u32 device, struct iotrace_counters *counters);
 
+/* There is no place left for the counters of a disk that has none yet. */
+bool probe_is_full(const struct probe *probe);
+
 /* Hands what is waiting to the reader; returns how many events. `fullness`: see log_consume(). */
 unsigned long probe_consume(struct probe *probe, double *fullness);
 

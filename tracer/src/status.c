@@ -250,8 +250,9 @@ static void write_spans(FILE *file, const struct trace *trace)
 
 static void write_limits(FILE *file, const struct trace *trace)
 {
-	const char *limits[5];
+	const char *limits[6];
 	size_t count = 0;
+	char full[80];
 
 	if (!kernel_shows_addresses())
 		limits[count++] = "the files of O_DIRECT requests are not known: /proc/kallsyms hides addresses (CAP_SYSLOG)";
@@ -263,6 +264,11 @@ static void write_limits(FILE *file, const struct trace *trace)
 		limits[count++] = "with more threads than CPUs records may be dropped: no priority for reading them (CAP_SYS_NICE)";
 	if (!namespaces_share_pids())
 		limits[count++] = "process numbers are the machine's, not those of this container";
+	if (!trace->options.device_count && probe_is_full(trace->probe)) {
+		snprintf(full, sizeof(full), "room for %u disks is used up: those that come are not traced (--device)",
+			 IOTRACE_DEVICE_SLOTS);
+		limits[count++] = full;
+	}
 	fputs("  ", file);
 	write_strings(file, "limits", limits, count);
 	fputs(",\n", file);

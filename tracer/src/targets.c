@@ -56,7 +56,7 @@ __u32 targets_slot(const __u32 slots[IOTRACE_DEVICE_SLOTS], __u32 device, __u32 
 	__u32 first = iotrace_device_slot(device);
 
 	*free_slot = TARGETS_NO_SLOT;
-	for (__u32 i = 0; i < IOTRACE_SLOT_TRIES; i++) {
+	for (__u32 i = 0; i < IOTRACE_DEVICE_SLOTS; i++) {
 		__u32 at = (first + i) % IOTRACE_DEVICE_SLOTS;
 
 		if (slots[at] == device)

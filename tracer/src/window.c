@@ -75,12 +75,16 @@ static __u64 idle_count(struct probe *probe, __u32 device)
 
 void window_open(struct trace *trace)
 {
+	/* One that came while the programs were loaded has done what they have not counted. */
+	if (!trace->options.device_count)
+		devices_add_all(&trace->devices);
 	trace->devices_at_start = trace->devices.count;
 	for (size_t i = 0; i < trace->devices.count; i++) {
 		struct device *device = &trace->devices.list[i];
 		struct reading reading = read_settled(trace->probe, device, &device->before_settled);
 
 		device->before = reading.stats;
+		device->identity = device_identity(device->name);
 		device->idle_at_reading = reading.idle;
 	}
 	trace->started_mono_ns = clock_now(CLOCK_MONOTONIC);
@@ -102,6 +106,12 @@ static void add_new_devices(struct trace *trace)
 	devices_add_all(&trace->devices);
 	for (size_t i = trace->devices_at_start; i < trace->devices.count; i++)
 		trace->devices.list[i].before_settled = trace->devices.list[i].before.known = true;
+}
+
+/* With another one in its place, of which the kernel's count began anew, the disk is gone. */
+static bool is_gone(const struct device *device)
+{
+	return !device->identity || device_identity(device->name) != device->identity;
 }
 
 /*
@@ -131,6 +141,8 @@ void window_close(struct trace *trace)
 		struct reading reading = read_settled(trace->probe, device, &device->after_settled);
 
 		device->after = reading.stats;
+		if (is_gone(device))
+			device->after.known = device->after_settled = false;
 		device->after_switch_off = reading.idle - device->idle_while_on;
 	}
 	probe_switch(trace->probe, PHASE_OFF, 0);
