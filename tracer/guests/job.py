@@ -26,6 +26,7 @@ FIRST = ("test_trace.py", "test_driver.py", "test_vfs.py", "test_return.py", "te
 NOT_WHEN_EMULATED = (
     "tracer/tests/test_hidden.py",
     "tracer/tests/test_names.py::test_a_number_that_is_used_again_stands_for_the_new_file_only",
+    "tracer/tests/test_names.py::test_a_file_that_is_read_all_the_time_does_not_keep_its_number",
     "tracer/tests/test_names.py::test_more_tasks_than_are_kept_in_mind",
     "tracer/tests/test_names.py::test_files_that_are_not_read_any_more_are_forgotten",
     "tracer/tests/test_names.py::test_numbers_of_tasks_are_used_again",

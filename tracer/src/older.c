@@ -21,34 +21,50 @@ void older_next(const struct older *older, const char *path, char name[PATH_MAX]
 	name_of(path, older->files + 1, name);
 }
 
-static void delete_oldest(struct older *older, const char *path, long keep)
+/* False: it is still there. */
+static bool delete_file(struct older *older, const char *name, unsigned long long records)
+{
+	if (unlink(name) == 0) {
+		older->deleted++;
+		older->deleted_records += records;
+		return true;
+	}
+	return errno == ENOENT; /* somebody has taken it away: its records are not ours to count */
+}
+
+/*
+ * One that cannot be deleted does not hold up the others, which would fill the disk. It is tried again each time, but
+ * named once.
+ */
+static void delete_oldest(struct older *older, const char *path, unsigned long keep)
 {
 	char name[PATH_MAX];
 
-	while (keep && older->files - older->gone > (unsigned long)keep) {
-		name_of(path, older->gone + 1, name);
-		if (unlink(name) == 0) {
-			older->deleted++;
-			older->deleted_records += older->records[older->gone];
-		} else if (errno != ENOENT) { /* else somebody has taken it away: its records are not ours to count */
-			if (!older->has_complained)
-				complain("remove it; tracing goes on", strerror(errno), "deleting %s", name);
-			older->has_complained = true;
-			return;
-		}
-		older->gone++;
+	for (unsigned long i = older->gone; i + keep < older->files; i++) {
+		struct older_file *file = &older->list[i];
+		bool is_first_time = i + keep + 1 == older->files;
+
+		if (file->is_gone)
+			continue;
+		name_of(path, i + 1, name);
+		file->is_gone = delete_file(older, name, file->records);
+		if (!file->is_gone && is_first_time)
+			complain("remove it; tracing goes on", strerror(errno), "deleting %s", name);
 	}
+	while (older->gone < older->files && older->list[older->gone].is_gone)
+		older->gone++;
 }
 
 void older_add(struct older *older, const char *path, unsigned long long records, long keep)
 {
-	unsigned long long *list = realloc(older->records, (older->files + 1) * sizeof(*list));
+	struct older_file *list = realloc(older->list, (older->files + 1) * sizeof(*list));
 
 	if (!list)
 		abort();
-	older->records = list;
-	list[older->files++] = records;
-	delete_oldest(older, path, keep);
+	older->list = list;
+	list[older->files++] = (struct older_file){.records = records};
+	if (keep)
+		delete_oldest(older, path, keep);
 }
 
 static bool is_older_name(const char *name, const char *of)
@@ -79,6 +95,6 @@ bool older_are_there(const char *path)
 
 void older_free(struct older *older)
 {
-	free(older->records);
-	older->records = NULL;
+	free(older->list);
+	older->list = NULL;
 }

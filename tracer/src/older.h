@@ -6,14 +6,18 @@
 #include <limits.h>
 #include <stdbool.h>
 
+struct older_file {
+	unsigned long long records;
+	bool is_gone; /* whoever has deleted it */
+};
+
 /* The writer's, who moves the files; the counts may be read by others. */
 struct older {
 	_Atomic unsigned long files;   /* that were made */
 	_Atomic unsigned long deleted; /* by us */
 	_Atomic unsigned long long deleted_records;
-	unsigned long long *records; /* of each */
-	unsigned long gone;	     /* the first ones, whoever has deleted them */
-	bool has_complained;
+	struct older_file *list; /* all that were made */
+	unsigned long gone;	 /* so many of the first ones */
 };
 
 /* The name that the next one is to have. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -189,6 +191,64 @@ def test_rotation_goes_on_when_somebody_has_taken_an_older_file_away(disk: str, 
     assert rotation["older_files"] >= 4
     assert rotation["deleted_files"] == rotation["older_files"] - 3
     assert len(list(tmp_path.glob("io.bin.[0-9]*"))) == 2
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Nobody can delete the file meanwhile, nor can root: something is mounted on it."""
+    subprocess.run(["mount", "--bind", str(path), str(path)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def test_an_older_file_that_cannot_be_deleted_is_named_and_no_other_one_stays(
+    disk: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "io.bin"
+    stays = Path(f"{path}.1")
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20), "--keep-files", "2") as trace:
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        trace.device_now(disk)
+        with held(stays):
+            mixed_load(disk, 100_000, "--ioengine=libaio", "--iodepth=16")
+            assert trace.stop() == 0
+    status = trace.status()
+    rotation = status["rotation"]
+    assert (status["state"], status["reason"]) == ("stopped", "")
+    assert capfd.readouterr().err == (
+        f"strata-iotrace: deleting {stays}: {os.strerror(errno.EBUSY)}: remove it; tracing goes on\n"
+    )
+    assert rotation["older_files"] >= 4
+    latest = [Path(f"{path}.{rotation['older_files'] - back}") for back in (1, 0)]
+    assert sorted(tmp_path.glob("io.bin.[0-9]*")) == sorted([stays, *latest])
+    assert rotation["deleted_files"] == rotation["older_files"] - 3
+    rows = sum(len(read_records(file)) for file in (stays, *latest, path))
+    assert rows + rotation["deleted_records"] == trace.device(disk)["emitted"]
+
+
+def test_an_older_file_that_can_be_deleted_later_is_deleted_then(
+    disk: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "io.bin"
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20), "--keep-files", "1") as trace:
+        for _ in range(2):
+            mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+            trace.device_now(disk)
+            latest = trace.status()["rotation"]["older_files"]
+            with held(Path(f"{path}.{latest}")):
+                mixed_load(disk, 40_000, "--ioengine=libaio", "--iodepth=16")
+                trace.device_now(disk)
+                assert f"{path}.{latest}: " in capfd.readouterr().err, "each is named"
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        trace.device_now(disk)
+        assert trace.stop() == 0
+    rotation = trace.status()["rotation"]
+    assert rotation["deleted_files"] == rotation["older_files"] - 1
+    (older,) = tmp_path.glob("io.bin.[0-9]*")
+    rows = len(read_records(older)) + len(trace.records())
+    assert rows + rotation["deleted_records"] == trace.device(disk)["emitted"]
 
 
 def echo(end: socket.socket) -> None:

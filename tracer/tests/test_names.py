@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -22,17 +24,19 @@ pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 READ = 0
 FILES = 5000
+NUMBERS = 12_000  # half of them are more definitions than a block of the decoder has room for
+FIBMAP = 1
 
 
 @pytest.fixture(scope="module")
 def small(can_trace: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tracer with 4,096 numbers for files, of which it uses the last 1,024, and 20,000 for tasks, with 16 in mind."""
+    """Its programs have 4,096 numbers for files and use the last 1,024; its output has NUMBERS, 16 tasks in mind."""
     changes = {
         "bpf/file.bpf.h": {"FILE_NUMBER_BITS 24": "FILE_NUMBER_BITS 12"},
         "bpf/iotrace.h": {"FILES_USED (1U << 15)": "FILES_USED (1U << 10)"},
         "src/catalog.c": {
             "MOST_TASKS 65536": "MOST_TASKS 16",
-            "MOST_NUMBERS ((1U << 24) - 1)": "MOST_NUMBERS 20000",
+            "MOST_NUMBERS ((1U << 24) - 1)": f"MOST_NUMBERS {NUMBERS}",
         },
     }
     return altered(tmp_path_factory.mktemp("small"), changes)
@@ -79,6 +83,42 @@ def test_a_number_that_is_used_again_stands_for_the_new_file_only(
     assert sum((reads - seen).values()) - hidden <= sum(reads.values()) / 100
 
 
+def sectors_of(path: Path) -> list[int]:
+    """The first one of each block: a small file, too, may lie in two places."""
+    block_bytes = os.statvfs(path).f_bsize
+    blocks = [struct.pack("i", number) for number in range(-(-path.stat().st_size // block_bytes))]
+    with path.open("rb") as file:
+        places = [struct.unpack("i", fcntl.ioctl(file, FIBMAP, block))[0] for block in blocks]
+    return [place * block_bytes // 512 for place in places]
+
+
+def definitions(trace: Path, kind: str) -> int:
+    return sum(b'{"%s": ' % kind.encode() in line for line in trace.read_bytes().split(b"\n"))
+
+
+def test_a_file_that_is_read_all_the_time_does_not_keep_its_number(
+    small: Path, disk: str, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes first in the trace, so a round later its number is the first to be another file's. Sectors tell them."""
+    often, *others = files[:4000]  # fewer than there are numbers
+    file_at = {sector: (str(path), path.stat().st_ino) for path in files for sector in sectors_of(path)}
+    reads = 0
+    with tracing(tmp_path / "io.bin", "--device", disk, "--ring-bytes", str(1 << 20), binary=small) as trace:
+        while reads < 2.4 * NUMBERS:
+            for path in others:
+                for each in [often, path] if reads % 10 == 0 else [path]:
+                    read_direct(each)
+                    reads += 1
+        assert trace.stop() == 0
+    monkeypatch.setattr(tracefile, "MOST_DEFINITIONS", NUMBERS + 1)
+    table = decode.read_table(tmp_path / "io.bin").filter(pc.field("pid") == os.getpid())
+    rows = table.filter(pc.is_valid(table["path"])).select(["sector", "path", "inode"]).to_pylist()
+    wrong = [row for row in rows if file_at.get(row["sector"]) != (row["path"], row["inode"])]
+    assert not wrong, f"{len(wrong)} rows of another file"
+    assert definitions(tmp_path / "io.bin", "file") > 2 * NUMBERS + 1000
+    assert len(rows) + trace.device(disk)["excluded"]["completion_not_seen"] >= 0.99 * reads
+
+
 def test_files_that_are_not_read_any_more_are_forgotten(
     small: Path, disk: str, files: list[Path], tmp_path: Path
 ) -> None:
@@ -110,14 +150,13 @@ def test_numbers_of_tasks_are_used_again(
         fio(f"--filename=/dev/{disk}", "--rw=randread", "--norandommap", "--direct=1", f"--number_ios={reads}",
             *processes)  # fmt: skip
         assert trace.stop() == 0
-    monkeypatch.setattr(tracefile, "MOST_DEFINITIONS", 20_001)
+    monkeypatch.setattr(tracefile, "MOST_DEFINITIONS", NUMBERS + 1)
     table = decode.read_table(tmp_path / "io.bin").filter(pc.field("comm") == "fio")
     whose = {
         (sector * 512 // part, pid)
         for sector, pid in zip(table["sector"].to_pylist(), table["pid"].to_pylist(), strict=True)
     }
-    definitions = sum(b'{"task": ' in line for line in (tmp_path / "io.bin").read_bytes().split(b"\n"))
-    assert definitions > 21_000
+    assert definitions(tmp_path / "io.bin", "task") > NUMBERS + 1000
     assert len(whose) == len({pid for _, pid in whose}) == jobs
     assert len(table) + trace.device(disk)["excluded"]["completion_not_seen"] >= jobs * reads
 
