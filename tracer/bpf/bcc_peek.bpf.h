@@ -214,6 +214,11 @@ static __always_inline bool ends_in_dio(u64 end)
 #endif
 }
 
+static __always_inline u64 end_of_block(u64 buffer)
+{
+	return (u64)PEEK(buffer_head, buffer, b_end_io);
+}
+
 /* ---- what has changed between kernels ---- */
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 18, 0)

@@ -14,7 +14,9 @@ enum end_kind {
 	END_DISK_ASYNC,
 	END_DISK_SIMPLE,
 	END_LOG,	 /* XFS writes its log */
-	END_BUFFER, /* one block of the page cache, by itself */
+	END_BLOCK,	 /* of the page cache, by itself; what ends there tells more */
+	END_BLOCK_READ, /* since 7.3 or earlier the bio tells at once */
+	END_BLOCK_WRITTEN,
 	END_SWAP,
 	/* Another bio, or what lies around this one, tells more. */
 	END_SIMPLE,
@@ -53,6 +55,10 @@ static __always_inline __u64 kind_elsewhere(__u64 end)
 		return END_SIMPLE;
 	if (bpf_core_type_exists(struct iomap_dio_simple) && ENDS_IN(end, bio_wait_end_io))
 		return END_WAITED;
+	if (ENDS_IN(end, bh_end_read))
+		return END_BLOCK_READ;
+	if (ENDS_IN(end, bh_end_write))
+		return END_BLOCK_WRITTEN;
 	if (ENDS_IN(end, btrfs_simple_end_io) || ENDS_IN(end, btrfs_orig_write_end_io) ||
 	    ENDS_IN(end, btrfs_raid56_end_io))
 		return END_BTRFS;
@@ -95,7 +101,7 @@ static __always_inline __u64 kind_by_function(__u64 end)
 	if (ENDS_IN(end, end_swap_bio_read) || ENDS_IN(end, swap_bio_read_end_io) || ENDS_IN(end, end_swap_bio_write))
 		return END_SWAP;
 	if (ENDS_IN(end, end_bio_bh_io_sync))
-		return END_BUFFER;
+		return END_BLOCK;
 	return kind_elsewhere(end);
 }
 

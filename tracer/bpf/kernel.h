@@ -106,7 +106,7 @@ struct block_device {
 
 struct buffer_head {
 	struct block_device *b_bdev;
-	void *b_end_io;
+	void *b_end_io; /* until 7.2 or earlier */
 };
 
 struct bio_vec {

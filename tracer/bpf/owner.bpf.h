@@ -53,14 +53,14 @@ static __always_inline struct inode *inode_of(struct bio *bio, const struct end 
  */
 static __always_inline bool is_block_of_file_system(const struct end *of, const struct inode *inode)
 {
-	__u64 end;
+	__u64 kind = of->kind, end;
 
-	if (of->kind != END_BUFFER || !inode || !is_of_disk(inode))
+	if (kind < END_BLOCK || kind > END_BLOCK_WRITTEN || !inode || !is_of_disk(inode))
 		return false;
-	end = (__u64)PEEK(buffer_head, of->private, b_end_io);
-	if (ENDS_IN(end, end_buffer_read_sync))
+	end = kind == END_BLOCK ? end_of_block(of->private) : 0;
+	if (kind == END_BLOCK_READ || ENDS_IN(end, end_buffer_read_sync))
 		return PEEK(block_device, PEEK(buffer_head, of->private, b_bdev), bd_holder);
-	return ENDS_IN(end, end_buffer_write_sync);
+	return kind == END_BLOCK_WRITTEN || ENDS_IN(end, end_buffer_write_sync);
 }
 
 static __always_inline bool is_journal_thread(const char *comm)

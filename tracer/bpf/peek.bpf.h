@@ -154,6 +154,8 @@ extern const void xlog_bio_end_io __ksym __weak;
 extern const void end_bio_bh_io_sync __ksym __weak;
 extern const void end_buffer_read_sync __ksym __weak;
 extern const void end_buffer_write_sync __ksym __weak;
+extern const void bh_end_read __ksym __weak;
+extern const void bh_end_write __ksym __weak;
 extern const void end_swap_bio_read __ksym __weak;
 extern const void end_swap_bio_write __ksym __weak;
 extern const void swap_bio_read_end_io __ksym __weak;
@@ -183,6 +185,13 @@ extern const void btrfs_dio_end_io __ksym __weak;
 static __always_inline bool ends_in_dio(__u64 end)
 {
 	return ENDS_WITH(dio, end, dio_bio_end_io) || ENDS_WITH(dio, end, dio_bio_end_aio);
+}
+
+static __always_inline __u64 end_of_block(__u64 buffer)
+{
+	if (!bpf_core_field_exists(struct buffer_head, b_end_io))
+		return 0;
+	return (__u64)PEEK(buffer_head, buffer, b_end_io);
 }
 
 static __always_inline __u64 original_of_dm(__u64 clone)
