@@ -18,7 +18,6 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -120,10 +119,10 @@ def _traced_buckets(run: Run, node: str) -> range:
     if rows is None or not path.is_file():
         return range(0)
     trace = read_json(path)
-    start, stop = (
-        int(run.clocks[node].to_controller(np.array([time]))[0]) if type(time) is int else None
-        for time in (trace.get("started_unix_ns"), trace.get("stopped_unix_ns"))
-    )
+    started_ns, mono_ns = trace.get("started_unix_ns"), trace.get("started_mono_ns")
+    epoch_ns = started_ns - mono_ns if type(started_ns) is type(mono_ns) is int else None
+    start = run.clocks[node].one_to_controller(started_ns, epoch_ns)
+    stop = run.clocks[node].one_to_controller(trace.get("stopped_unix_ns"), epoch_ns)
     if start is None:
         return range(0)
     return run.timeline.buckets(start, _last_row_end(rows) if stop is None else stop)

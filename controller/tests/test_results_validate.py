@@ -264,6 +264,41 @@ def test_a_clock_that_was_never_read_is_a_warning(store: RunStore) -> None:
     assert [(f.severity, f.where) for f in findings] == [("warning", "node1")]
 
 
+def set_clock(store: RunStore, node: str, seconds: int, *, stood_still: bool = False) -> None:
+    """The last reading as if the unix clock had been set by that before it, or the machine had stood still for it."""
+    path = store.node_dir(node) / "clock.csv"
+    *before, last = path.read_text().splitlines()
+    unix, mono, offset, bound = map(int, last.split(","))
+    if stood_still:
+        mono -= seconds * 10**9
+    else:
+        unix, offset = unix + seconds * 10**9, offset + seconds * 10**9
+    path.write_text("\n".join([*before, f"{unix},{mono},{offset},{bound}\n"]))
+
+
+def test_setting_a_clock_during_a_run_moves_no_time_and_is_a_warning(store: RunStore) -> None:
+    finish(store.path)
+    before = {path.name: path.read_bytes() for path in (store.path / "joined").iterdir()}
+    set_clock(store, "client1", 2)
+    set_clock(store, "node1", -3)
+    findings = finish(store.path).findings
+    warnings = [finding for finding in findings if "clock.csv" not in finding.where]
+    assert [(f.severity, f.where) for f in warnings] == [("warning", "client1"), ("warning", "node1")]
+    assert "was set by 2 s" in warnings[0].what and "was set by -3 s" in warnings[1].what
+    assert {path.name: path.read_bytes() for path in (store.path / "joined").iterdir()} == before
+
+
+def test_where_no_log_tells_by_which_clock_operations_were_timed_a_set_one_is_an_error(store: RunStore) -> None:
+    (store.client_dir("client1", "a-run") / "ops.bin").unlink()
+    set_clock(store, "client1", 2)
+    only(errors(store), "client1", "was set by 2 s", "(a-run)")
+
+
+def test_a_machine_that_stood_still_is_an_error(store: RunStore) -> None:
+    set_clock(store, "node1", 2, stood_still=True)
+    only(errors(store), "node1", "moved by 2 s")
+
+
 @pytest.mark.parametrize(
     "victim",
     ["ops.bin", "READ.hdr", "summary.json", "plan.json", "events.jsonl", "trace.json", "io.parquet", "clock.csv"],
