@@ -168,6 +168,30 @@ def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
 
 
 @pytest.mark.parametrize(
+    ("doubt", "severity", "words"),
+    [
+        ({"layers_negative": 3}, "error", "3 I/O rows"),
+        ({"names_dropped": 4}, "warning", "4 names of files"),
+        ({"returns": {"returned": 9, "emitted": 4, "dropped": 5}}, "warning", "5 of 9 returns"),
+        ({"limits": ["CAP_SYSLOG is missing"]}, "warning", "CAP_SYSLOG is missing"),
+        ({"program_misses": {"sys_exit": 6, "sys_enter": 0}}, "warning", "sys_exit 6 times"),
+    ],
+)
+def test_what_the_tracer_doubts_itself_is_said(
+    store: RunStore, doubt: dict[str, Any], severity: str, words: str
+) -> None:
+    calm = {"layers_negative": 0, "names_dropped": 0, "limits": [], "program_misses": {"sys_exit": 0}}
+    calm["returns"] = {"returned": 9, "emitted": 9, "dropped": 0}
+    path = store.node_dir("node1") / "trace.json"
+    change(path, lambda t: t.update(calm))
+    assert finish(store.path).findings == []
+    change(path, lambda t: t.update(doubt))
+    findings = [finding for finding in finish(store.path).findings if "sha256" not in finding.what]
+    only(findings, "node1", words)
+    assert findings[0].severity == severity
+
+
+@pytest.mark.parametrize(
     ("probes", "where"), [(["throttled"], "time of their block layer"), ([], "none of their layers")]
 )
 def test_requests_that_their_cgroup_holds_back_are_a_warning(store: RunStore, probes: list[str], where: str) -> None:
