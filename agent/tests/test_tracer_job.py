@@ -1,0 +1,71 @@
+"""How a run uses a tracer on an agent: a real agent, and a stand-in in the tracer's place that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from agent.tests.test_agent import Running, children, running_agent
+from controller import phases
+from controller.fleet import Fleet
+from controller.phases import Measurement
+from controller.plan import PlannedTrace, Trace
+from controller.progress import Progress
+from controller.results.store import RunStore
+
+# Traces and never says that it is ready.
+TRACER_STAND_IN = """#!/bin/sh
+[ "$1" = --check ] && echo '{"can_trace": true}' && exit
+echo pondering >&2
+exec sleep 300
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Running]:
+    program, pidfile = tmp_path / "tracer-stand-in", tmp_path / "database.pid"
+    program.write_text(TRACER_STAND_IN)
+    program.chmod(0o755)
+    pidfile.write_text(f"{os.getpid()}\n")
+    with running_agent(tmp_path, {"tracer": program}, {"database": pidfile}) as running:
+        yield running
+
+
+async def measurement(agent: Running, store: RunStore) -> Measurement:
+    """As in a run that has connected."""
+    traces = (PlannedTrace(node="node1", by="device", target="data"),)
+    plan: Any = SimpleNamespace(trace=Trace(wanted="preferred", nodes=traces), deadline_s=60, phases=(), nodes=())
+    fleet = Fleet({"node1": agent.address}, agent.certificates)
+    await fleet.connect()
+    run = Measurement(plan, fleet, None, store, Progress())  # type: ignore[arg-type]
+    run.facts = await fleet.facts()
+    store.node_dir("node1").mkdir(parents=True)
+    return run
+
+
+def test_a_tracer_that_is_not_ready_in_time_is_ended_and_leaves_its_log(
+    agent: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "_TRACER_READY_S", 1.0)
+    store = RunStore.create(tmp_path, "demo")
+
+    async def use() -> tuple[dict[str, Any], list[psutil.Process]]:
+        run = await measurement(agent, store)
+        await run.fleet.open_sessions(store.run_id)
+        try:
+            await run._start_tracers()
+            return run.tracing["node1"], children(agent)
+        finally:
+            await run.fleet.close()
+
+    tracing, running = asyncio.run(use())
+    assert tracing["state"] == "unavailable" and "not ready within 1 s" in tracing["reason"]
+    assert running == []
+    assert {path.name: path.read_text() for path in store.node_dir("node1").iterdir()} == {"trace.log": "pondering\n"}
