@@ -70,6 +70,8 @@ def _context(without: set[str], folder: Path) -> list[str]:
 def trace_filter(spec: api.TracerSpec, config: AgentConfig) -> list[str]:
     """The tracer's filter arguments: the node's own disk, or its database's processes."""
     if spec.by == api.TracerSpec.PROCESS:
+        if not config.database_pidfiles:  # without any --pid the tracer traces all processes
+            raise JobRefusedError("tracing by process: this node names no pid file of its database")
         pids = [read_pid(path) for path in config.database_pidfiles.values()]
         return [word for pid in pids for word in ("--pid", str(pid))]
     if config.data_path is None:

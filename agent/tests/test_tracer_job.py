@@ -12,6 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
+from agent.api import agent_pb2 as api
+from agent.config import AgentConfig
+from agent.programs import JobRefusedError, trace_filter
 from agent.tests.test_agent import Running, children, running_agent
 from controller import phases
 from controller.fleet import Fleet
@@ -36,6 +39,13 @@ def agent(tmp_path: Path) -> Iterator[Running]:
     pidfile.write_text(f"{os.getpid()}\n")
     with running_agent(tmp_path, {"tracer": program}, {"database": pidfile}) as running:
         yield running
+
+
+def test_without_pid_files_nothing_is_traced_by_process(tmp_path: Path) -> None:
+    """No filter at all would trace every process of the machine."""
+    config = AgentConfig("node1", "127.0.0.1", 1, 2, tmp_path, "database", {}, {})
+    with pytest.raises(JobRefusedError, match="no pid file"):
+        trace_filter(api.TracerSpec(by=api.TracerSpec.PROCESS), config)
 
 
 async def measurement(agent: Running, store: RunStore) -> Measurement:
