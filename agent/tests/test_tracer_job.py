@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
+from agent import jobs
 from agent.api import agent_pb2 as api
 from agent.config import AgentConfig
-from agent.programs import JobRefusedError, trace_filter
+from agent.jobs import Job
+from agent.programs import JobRefusedError, Launch, trace_filter
 from agent.tests.test_agent import Running, children, running_agent
 from controller import phases
 from controller.fleet import Fleet
@@ -39,6 +43,32 @@ def agent(tmp_path: Path) -> Iterator[Running]:
     pidfile.write_text(f"{os.getpid()}\n")
     with running_agent(tmp_path, {"tracer": program}, {"database": pidfile}) as running:
         yield running
+
+
+def overdue(script: str, folder: Path) -> api.JobEvent:
+    """The last event of a tracer that its deadline ends after half a second; it is this shell script."""
+    launch = Launch("tracer", ["sh", "-c", script], folder, status_file=folder / "io.bin.json")
+
+    async def use() -> api.JobEvent:
+        job = Job("tracer", launch, 0.5, lambda _: None)
+        await job.start()
+        await asyncio.wait_for(job.ended.wait(), 20)
+        return job.last_event
+
+    return asyncio.run(use())
+
+
+def test_at_its_deadline_a_tracer_writes_its_last_records(tmp_path: Path) -> None:
+    last = """trap 'echo "{\\"state\\": \\"stopped\\"}" > io.bin.json; exit 0' TERM; while :; do sleep 0.05; done"""
+    end = overdue(last, tmp_path)
+    assert json.loads(end.status_json) == {"state": "stopped"}
+    assert end.state == api.JobEvent.FAILED and "deadline" in end.message and end.exit_code == 0
+
+
+def test_a_tracer_that_does_not_end_at_its_deadline_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_OVERDUE_GRACE_S", 0.5)
+    end = overdue("trap '' TERM; while :; do sleep 0.05; done", tmp_path)
+    assert end.state == api.JobEvent.FAILED and end.exit_code == -signal.SIGKILL
 
 
 def test_without_pid_files_nothing_is_traced_by_process(tmp_path: Path) -> None:
