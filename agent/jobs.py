@@ -93,6 +93,9 @@ class Job:
         for reader in readers:
             reader.cancel()
         self._read_status_file()
+        if self.launch.at_end is not None:
+            with contextlib.suppress(OSError):  # a full disk has ended the program, too, which said so
+                self.launch.at_end()
         self._end(exit_code)
 
     def _end(self, exit_code: int) -> None:

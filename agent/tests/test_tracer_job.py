@@ -18,7 +18,7 @@ from agent import jobs
 from agent.api import agent_pb2 as api
 from agent.config import AgentConfig
 from agent.jobs import Job
-from agent.programs import JobRefusedError, Launch, trace_filter
+from agent.programs import JobRefusedError, Launch, plan_launch, traced_pids
 from agent.tests.test_agent import Running, children, running_agent
 from controller import phases
 from controller.fleet import Fleet
@@ -75,7 +75,28 @@ def test_without_pid_files_nothing_is_traced_by_process(tmp_path: Path) -> None:
     """No filter at all would trace every process of the machine."""
     config = AgentConfig("node1", "127.0.0.1", 1, 2, tmp_path, "database", {}, {})
     with pytest.raises(JobRefusedError, match="no pid file"):
-        trace_filter(api.TracerSpec(by=api.TracerSpec.PROCESS), config)
+        traced_pids(api.TracerSpec(by=api.TracerSpec.PROCESS), config)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_database_that_was_started_again_is_written_down(tmp_path: Path, restarted: bool) -> None:
+    pidfile, tracer = tmp_path / "regionserver.pid", tmp_path / "tracer"
+    tracer.write_text(f"#!/bin/sh\n{f'echo {os.getppid()} > {pidfile}' if restarted else ':'}\n")
+    tracer.chmod(0o755)
+    pidfile.write_text(f"{os.getpid()}\n")
+    config = AgentConfig(
+        "node1", "127.0.0.1", 1, 2, tmp_path, "database", {"tracer": tracer}, {}, database_pidfiles={"rs": pidfile}
+    )
+    spec = api.JobSpec(job_id="tracer", tracer=api.TracerSpec(by=api.TracerSpec.PROCESS))
+
+    async def use() -> None:
+        job = Job("tracer", plan_launch(spec, config, tmp_path), 20, lambda _: None)
+        await job.start()
+        await asyncio.wait_for(job.ended.wait(), 20)
+
+    asyncio.run(use())
+    pids = json.loads((tmp_path / "database_pids.json").read_text())
+    assert pids == {"traced": {"rs": os.getpid()}, "at_end": {"rs": os.getppid() if restarted else os.getpid()}}
 
 
 async def measurement(agent: Running, store: RunStore) -> Measurement:

@@ -37,6 +37,7 @@ def check_traces(run: Run) -> list[Finding]:
         else:
             trace = read_trace(run, node)
             findings += _left_out(node, trace, run.plan.get("trace", {}))
+            findings += _restarted(node, folder / "database_pids.json")
             findings += _check_node(node, trace, rows_by_device(run, node))
     return findings
 
@@ -48,6 +49,18 @@ def _left_out(node: str, trace: dict[str, Any], planned: dict[str, Any]) -> list
         return []
     lacks = f"the bcc backend (before Linux 5.15 or without BTF) does not count {', '.join(wanted)}"
     return [Finding("warning", node, lacks)]
+
+
+def _restarted(node: str, path: Path) -> list[Finding]:
+    """Processes of the database that began after its tracer, which by process knows those of its start only."""
+    if not path.is_file():
+        return []
+    pids = read_json(path)
+    return [
+        Finding("error", node, f"{name} was started again or ended during the run: what it did since is not traced")
+        for name, pid in sorted(pids.get("traced", {}).items())
+        if pids.get("at_end", {}).get(name) != pid
+    ]
 
 
 def read_trace(run: Run, node: str) -> dict[str, Any]:

@@ -220,6 +220,17 @@ def test_what_a_tracer_without_btf_leaves_out_is_named_if_it_was_wanted(
         assert findings == []
 
 
+@pytest.mark.parametrize(("at_end", "found"), [(12, 0), (13, 1), (None, 1)])
+def test_a_database_process_that_began_after_its_tracer_is_an_error(
+    store: RunStore, at_end: int | None, found: int
+) -> None:
+    pids = {"traced": {"datanode": 11, "regionserver": 12}, "at_end": {"datanode": 11, "regionserver": at_end}}
+    (store.node_dir("node1") / "database_pids.json").write_text(json.dumps(pids))
+    findings = errors(store)
+    assert [finding.where for finding in findings] == ["node1"] * found
+    assert all("regionserver was started again" in finding.what for finding in findings)
+
+
 def test_a_missing_trace_is_an_error_unless_the_manifest_knows_why(store: RunStore) -> None:
     for name in ("trace.json", "io.parquet"):
         (store.node_dir("node2") / name).unlink()
