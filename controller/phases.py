@@ -83,13 +83,14 @@ class Measurement:
         await self.fleet.connect()
         self.facts = await self.fleet.facts()
         await self.fleet.each(self.fleet.agents, self._reopen_session)
-        held = [(traced.node, TRACER) for traced in self.plan.trace.nodes]
+        traced_by = {traced.node: self._traced_by(traced) for traced in self.plan.trace.nodes}
+        held = [(node, TRACER) for node in traced_by]
         held += [(shard.client, phase.name) for phase in self.plan.phases for shard in phase.shards]
         for node, job_id in held:
             with contextlib.suppress(StrataError, OSError):  # most jobs were never started, or collected in time
                 await self._collect(node, job_id)
                 if job_id == TRACER:
-                    self.tracing[node] = {"state": "traced", "reason": None}
+                    self.tracing[node] = {"state": "traced", "by": traced_by[node], "reason": None}
         self._read_written_phases()
         self._note_end()
 

@@ -27,10 +27,13 @@ from controller.plan import PlannedTrace, Trace
 from controller.progress import Progress
 from controller.results.store import RunStore
 
-# Traces and never says that it is ready.
+# Traces and, in a run that waits for a second only, is not ready in time.
 TRACER_STAND_IN = """#!/bin/sh
 [ "$1" = --check ] && echo '{"can_trace": true}' && exit
 echo pondering >&2
+sleep 3
+echo ready
+echo '{"state": "running"}' > io.bin.json
 exec sleep 300
 """
 
@@ -107,7 +110,7 @@ async def measurement(agent: Running, store: RunStore) -> Measurement:
     await fleet.connect()
     run = Measurement(plan, fleet, None, store, Progress())  # type: ignore[arg-type]
     run.facts = await fleet.facts()
-    store.node_dir("node1").mkdir(parents=True)
+    store.node_dir("node1").mkdir(parents=True, exist_ok=True)
     return run
 
 
@@ -130,3 +133,22 @@ def test_a_tracer_that_is_not_ready_in_time_is_ended_and_leaves_its_log(
     assert tracing["state"] == "unavailable" and "not ready within 1 s" in tracing["reason"]
     assert running == []
     assert {path.name: path.read_text() for path in store.node_dir("node1").iterdir()} == {"trace.log": "pondering\n"}
+
+
+def test_a_controller_that_comes_back_knows_how_was_traced(agent: Running, tmp_path: Path) -> None:
+    store = RunStore.create(tmp_path, "demo")
+
+    async def use() -> tuple[dict[str, Any], dict[str, Any]]:
+        died = await measurement(agent, store)
+        await died.fleet.open_sessions(store.run_id)
+        store.append_event("run_start")
+        await died._start_tracers()
+        await died.fleet.close()
+        back = await measurement(agent, store)
+        await back.adopt()
+        await back.fleet.close()
+        return died.tracing, back.tracing
+
+    before, after = asyncio.run(use())
+    assert before == after == {"node1": {"state": "traced", "by": "process", "reason": None}}
+    assert (store.node_dir("node1") / "trace.json").is_file()
