@@ -21,6 +21,7 @@ State = api.JobEvent
 Publish = Callable[[api.JobEvent], None]
 _POLL_S = 1.0
 _LAST_WORDS = 8
+_OVERDUE_GRACE_S = 15.0
 
 
 class Job:
@@ -35,6 +36,7 @@ class Job:
         self._state: api.JobEvent.State.ValueType = State.STARTING
         self._last_words: list[str] = []
         self._ended_because = ""
+        self._overdue = False
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
@@ -70,14 +72,8 @@ class Job:
         self._ended_because = self._ended_because or because
         process = self._process
         if process is not None and self.running:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            try:
-                await asyncio.wait_for(self.ended.wait(), grace_s)
-            except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await self.ended.wait()
+            await _end(process, grace_s)
+            await self.ended.wait()
         return self.last_event
 
     async def _live(self, process: asyncio.subprocess.Process) -> None:
@@ -89,18 +85,23 @@ class Job:
         try:
             exit_code = await asyncio.wait_for(process.wait(), self._deadline_s)
         except TimeoutError:
+            self._overdue = True
             self._ended_because = f"its deadline of {self._deadline_s:.0f} s passed"
-            process.kill()
-            exit_code = await process.wait()
+            exit_code = await _end(process, _OVERDUE_GRACE_S)
         for reader in readers[: 2 if process.stdout is not None else 1]:
             await reader
         for reader in readers:
             reader.cancel()
         self._read_status_file()
+        if self.launch.at_end is not None:
+            with contextlib.suppress(OSError):  # a full disk has ended the program, too, which said so
+                self.launch.at_end()
         self._end(exit_code)
 
     def _end(self, exit_code: int) -> None:
-        done = exit_code == 0 and not (self._ended_because and self.launch.kind != "tracer")
+        # A tracer ends in order when it is stopped, a client only when it has done all its operations.
+        cut_off = self._overdue or (self._ended_because and self.launch.kind != "tracer")
+        done = exit_code == 0 and not cut_off
         message = "" if done else self._why(exit_code)
         self._state = State.DONE if done else State.FAILED
         self.last_event = self._event(message, exit_code)
@@ -155,6 +156,18 @@ class Job:
             job_id=self.job_id, state=self._state, exit_code=exit_code, message=message,
             status_json=json.dumps(self.status), t_unix_ns=time.time_ns(),
         )  # fmt: skip
+
+
+async def _end(process: asyncio.subprocess.Process, grace_s: float) -> int:
+    """TERM, then KILL after ``grace_s``; returns the exit code. What writes files writes the last of them at TERM."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        return await asyncio.wait_for(process.wait(), grace_s)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        return await process.wait()
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agent.api import agent_pb2 as api
@@ -31,6 +34,8 @@ class Launch:
     stdout_file: Path | None = None
     # What the program gets when the agent dies: the tracer detaches in order; nobody will collect a client's files.
     death_signal: signal.Signals = signal.SIGKILL
+    # Called when the program has ended; may write into the folder.
+    at_end: Callable[[], None] | None = None
 
 
 def plan_launch(spec: api.JobSpec, config: AgentConfig, folder: Path) -> Launch:
@@ -57,9 +62,11 @@ def _tracer(spec: api.TracerSpec, config: AgentConfig, program: Path, folder: Pa
     output = folder / "io.bin"
     context = [] if spec.without_context else _context(set(spec.context_without), folder)
     calls = [] if spec.without_calls else ["--vfs"]
-    argv = [str(program), "--output", str(output), "--ready-fd", "1", *calls, *context, *trace_filter(spec, config)]
+    pids = traced_pids(spec, config)
+    argv = [str(program), "--output", str(output), "--ready-fd", "1", *calls, *context, *_filter(pids, config)]
     status = output.with_name("io.bin.json")
-    return Launch("tracer", argv, folder, status_file=status, death_signal=signal.SIGTERM)
+    at_end = partial(_note_pids, folder / "database_pids.json", pids, config.database_pidfiles) if pids else None
+    return Launch("tracer", argv, folder, status_file=status, death_signal=signal.SIGTERM, at_end=at_end)
 
 
 def _context(without: set[str], folder: Path) -> list[str]:
@@ -67,11 +74,18 @@ def _context(without: set[str], folder: Path) -> list[str]:
     return [f"--context={folder}/context.csv", *(f"--without={part}" for part in sorted(without - {"peers"})), *peers]
 
 
-def trace_filter(spec: api.TracerSpec, config: AgentConfig) -> list[str]:
-    """The tracer's filter arguments: the node's own disk, or its database's processes."""
-    if spec.by == api.TracerSpec.PROCESS:
-        pids = [read_pid(path) for path in config.database_pidfiles.values()]
-        return [word for pid in pids for word in ("--pid", str(pid))]
+def traced_pids(spec: api.TracerSpec, config: AgentConfig) -> dict[str, int]:
+    """The database's processes, which the tracer keeps to; none: it keeps to the node's own disk."""
+    if spec.by != api.TracerSpec.PROCESS:
+        return {}
+    if not config.database_pidfiles:  # without any --pid the tracer traces all processes
+        raise JobRefusedError("tracing by process: this node names no pid file of its database")
+    return {name: read_pid(path) for name, path in config.database_pidfiles.items()}
+
+
+def _filter(pids: dict[str, int], config: AgentConfig) -> list[str]:
+    if pids:
+        return [word for pid in pids.values() for word in ("--pid", str(pid))]
     if config.data_path is None:
         raise JobRefusedError("tracing by device: this node has no database data path")
     return ["--device", block_device_of(config.data_path)]
@@ -86,6 +100,17 @@ def read_pid(pidfile: Path) -> int:
     if not Path(f"/proc/{pid}").exists():
         raise JobRefusedError(f"{pidfile.stem}: process {pid} is not running")
     return pid
+
+
+def _note_pids(path: Path, traced: dict[str, int], pidfiles: dict[str, Path]) -> None:
+    """Writes down whose I/O was traced, and who they are now: a process that was started since has no rows."""
+    at_end: dict[str, int | None] = {}
+    for name, pidfile in pidfiles.items():
+        try:
+            at_end[name] = read_pid(pidfile)
+        except JobRefusedError:
+            at_end[name] = None
+    path.write_text(json.dumps({"traced": traced, "at_end": at_end}))
 
 
 def _client(spec: api.ClientSpec, program: Path, folder: Path) -> Launch:

@@ -142,11 +142,13 @@ class AgentClient:
         """Drops the page cache of the database's files on the node."""
         return await self._call(self._stub.EvictPageCache(api.Empty(), timeout=120))
 
-    async def fetch(self, job_id: str, folder: Path) -> None:
-        """Copies every file of a job into ``folder``, checked by sha256. Raises RunError, also for a full disk."""
+    async def fetch(self, job_id: str, folder: Path, *, only: str | None = None) -> None:
+        """Copies a job's files, or one, into ``folder``, checked by sha256. Raises RunError, also for a full disk."""
         listing = await self._call(self._stub.ListFiles(api.JobRef(job_id=job_id), timeout=120))
         folder.mkdir(parents=True, exist_ok=True)
         for entry in listing.files:
+            if only not in (None, entry.name):
+                continue
             chunks = self._stub.FetchFile(api.FileRequest(job_id=job_id, name=entry.name), timeout=600)
             try:
                 digest = await _receive(chunks, folder / entry.name)

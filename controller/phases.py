@@ -18,7 +18,7 @@ from controller.databases.base import Database
 from controller.errors import DeployError, RunError, StrataError
 from controller.fleet import Fleet
 from controller.phase_progress import PhaseProgress
-from controller.plan import Plan, PlannedNode, PlannedPhase, PlannedShard, share
+from controller.plan import Plan, PlannedNode, PlannedPhase, PlannedShard, PlannedTrace, share
 from controller.progress import Progress
 from controller.results.store import RunStore
 
@@ -83,13 +83,14 @@ class Measurement:
         await self.fleet.connect()
         self.facts = await self.fleet.facts()
         await self.fleet.each(self.fleet.agents, self._reopen_session)
-        held = [(traced.node, TRACER) for traced in self.plan.trace.nodes]
+        traced_by = {traced.node: self._traced_by(traced) for traced in self.plan.trace.nodes}
+        held = [(node, TRACER) for node in traced_by]
         held += [(shard.client, phase.name) for phase in self.plan.phases for shard in phase.shards]
         for node, job_id in held:
             with contextlib.suppress(StrataError, OSError):  # most jobs were never started, or collected in time
                 await self._collect(node, job_id)
                 if job_id == TRACER:
-                    self.tracing[node] = {"state": "traced", "reason": None}
+                    self.tracing[node] = {"state": "traced", "by": traced_by[node], "reason": None}
         self._read_written_phases()
         self._note_end()
 
@@ -154,8 +155,7 @@ class Measurement:
             node = traced.node
             if node in self.tracing:
                 continue
-            own_disk = self.facts[node]["data"]["own_disk"]
-            by = "device" if traced.by == "device" and own_disk else "process"
+            by = self._traced_by(traced)
             without_btf = self.facts[node]["tracing"].get("backend") == "bcc"  # which refuses both
             spec = api.TracerSpec(
                 by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
@@ -168,11 +168,24 @@ class Measurement:
                 await agent.start(api.JobSpec(job_id=TRACER, deadline_ms=self._deadline_ms(), tracer=spec))
                 await agent.ready(TRACER, _TRACER_READY_S)
             except RunError as error:
+                await self._give_up_tracer(node)
                 self._without_trace(node, error.what)
                 continue
             self._uncollected.add((node, TRACER))
             self.fleet.must_live.add((node, TRACER))
             self.tracing[node] = {"state": "traced", "by": by, "reason": None}
+
+    def _traced_by(self, traced: PlannedTrace) -> str:
+        """By device only where the disk holds nothing but this node's data."""
+        return "device" if traced.by == "device" and self.facts[traced.node]["data"]["own_disk"] else "process"
+
+    async def _give_up_tracer(self, node: str) -> None:
+        """Ends a tracer that did not become ready, if it runs: it would cost time in a run that says it has none."""
+        agent, folder = self.fleet.agents[node], self.store.node_dir(node)
+        with contextlib.suppress(StrataError, OSError):  # none was started, or there is no log: the reason is known
+            await agent.stop(TRACER, _STOP_GRACE_S)
+            await agent.fetch(TRACER, folder, only="stderr.log")
+            (folder / "stderr.log").rename(folder / "trace.log")
 
     async def _stop_tracers(self) -> None:
         nodes = [node for node, job in self._uncollected if job == TRACER]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from controller.errors import DataError
 from controller.results import hdr
 from controller.results.clock import NodeClock
+from controller.results.oplog import epoch_ns
 from controller.results.store import RunStore, read_json
 
 SUMMARY_VERSION = 1
@@ -33,6 +34,7 @@ class ClientPhase:
     """One load process of one phase. `summary` is None when it was killed before it could write one.
 
     `start_unix_ns`, `end_unix_ns`: its measured window in the controller's clock, None when unknown.
+    `epoch_ns`: its unix minus its monotonic time; only the operation log tells.
     """
 
     client: str
@@ -41,6 +43,7 @@ class ClientPhase:
     summary: dict[str, Any] | None
     start_unix_ns: int | None
     end_unix_ns: int | None
+    epoch_ns: int | None
 
     def histogram_logs(self) -> list[Path]:
         return sorted(self.folder.glob("*.hdr"))
@@ -66,7 +69,8 @@ def histogram_counts(clients: list[ClientPhase], clocks: dict[str, NodeClock]) -
                 continue
             counts = hdr.counts_table(path)
             rows = counts.num_rows
-            aligned = clocks[part.client].to_controller(counts["interval_start_unix_ns"].to_numpy())
+            starts = counts["interval_start_unix_ns"].to_numpy()
+            aligned = clocks[part.client].to_controller(starts, part.epoch_ns)
             counts = counts.set_column(0, "interval_start_unix_ns", pa.array(aligned))
             labels = (part.client, part.phase, *content)
             columns = [pa.repeat(label, rows) for label in labels] + counts.columns
@@ -102,8 +106,9 @@ def _window(part: ClientPhase, counts: pa.Table) -> tuple[int, int] | None:
 def _read_client(store: RunStore, client: str, phase: str, clock: NodeClock) -> ClientPhase:
     folder = store.client_dir(client, phase)
     path = folder / "summary.json"
+    epoch = epoch_ns(folder / "ops.bin")
     if not path.is_file():
-        return ClientPhase(client, phase, folder, None, None, None)
+        return ClientPhase(client, phase, folder, None, None, None, epoch)
     summary = read_json(path)
     if summary.get("schema_version") != SUMMARY_VERSION:
         raise DataError(f"{path} has schema_version {summary.get('schema_version')!r}, not {SUMMARY_VERSION}")
@@ -112,9 +117,5 @@ def _read_client(store: RunStore, client: str, phase: str, clock: NodeClock) -> 
         isinstance(values, dict) and type(values.get("count")) is int for values in operations.values()
     ):
         raise DataError(f"{path} has no usable `operations`")
-    start, end = (_aligned(clock, summary.get(name)) for name in ("start_unix_ns", "end_unix_ns"))
-    return ClientPhase(client, phase, folder, summary, start, end)
-
-
-def _aligned(clock: NodeClock, t_unix_ns: Any) -> int | None:
-    return int(clock.to_controller(pa.array([t_unix_ns]).to_numpy())[0]) if type(t_unix_ns) is int else None
+    start, end = (clock.one_to_controller(summary.get(name), epoch) for name in ("start_unix_ns", "end_unix_ns"))
+    return ClientPhase(client, phase, folder, summary, start, end, epoch)

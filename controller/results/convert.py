@@ -92,13 +92,16 @@ def read_io(path: Path, node: str, clock: NodeClock, start_unix_ns: int) -> pa.T
     """One node's I/O rows, times in the controller's clock."""
     # Here only: everything else works on a machine without the tracer's binary format.
     from tracer.decode import read_table  # noqa: PLC0415
+    from tracer.tracefile import read_header  # noqa: PLC0415
 
     try:
+        header = read_header(path)
         table = read_table(path, node=node, start_unix_ns=start_unix_ns, offset_ns=0)
     except (ValueError, KeyError, OSError, struct.error) as error:
         raise DataError(f"{path} cannot be decoded: {error}", node=node) from error
     # Decoded without an offset, because the clock's drift between its readings needs more than one number.
-    aligned = pa.array(clock.to_controller(table["t_unix_ns"].to_numpy()))
+    epoch_ns = header.anchor_unix_ns - header.anchor_mono_ns
+    aligned = pa.array(clock.to_controller(table["t_unix_ns"].to_numpy(), epoch_ns))
     since_start = pc.divide(pc.subtract(aligned, start_unix_ns).cast(pa.float64()), 1000.0)
     for name, values in (("t_unix_ns", aligned), ("t_us", since_start)):
         field = table.schema.field(name)

@@ -19,6 +19,8 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from controller.results import schema
 from controller.results.block_io import (
@@ -113,15 +115,23 @@ def joined_rows(run: Run) -> pa.Table:
 
 def _traced_buckets(run: Run, node: str) -> range:
     path = run.store.node_dir(node) / "trace.json"
-    if node not in traced_files(run) or not path.is_file():
+    rows = traced_files(run).get(node)
+    if rows is None or not path.is_file():
         return range(0)
     trace = read_json(path)
-    start, stop = trace.get("started_unix_ns"), trace.get("stopped_unix_ns")
-    if type(start) is not int:
+    started_ns, mono_ns = trace.get("started_unix_ns"), trace.get("started_mono_ns")
+    epoch_ns = started_ns - mono_ns if type(started_ns) is type(mono_ns) is int else None
+    start = run.clocks[node].one_to_controller(started_ns, epoch_ns)
+    stop = run.clocks[node].one_to_controller(trace.get("stopped_unix_ns"), epoch_ns)
+    if start is None:
         return range(0)
-    ends = [start, stop if type(stop) is int else run.timeline.end_unix_ns]
-    aligned = run.clocks[node].to_controller(pa.array(ends).to_numpy())
-    return run.timeline.buckets(int(aligned[0]), int(aligned[1]))
+    return run.timeline.buckets(start, _last_row_end(rows) if stop is None else stop)
+
+
+def _last_row_end(path: Path) -> int:
+    """Of a tracer that was killed is known that it lived when its last I/O began. 0 after that would be a guess."""
+    last = pc.max(pq.read_table(path, columns=["t_unix_ns"])["t_unix_ns"]).as_py()
+    return 0 if last is None else int(last) + 1
 
 
 def joined_expression(rows: ir.Table, ops: ir.Table, io: ir.Table, operations: list[str]) -> ir.Table:

@@ -9,7 +9,7 @@ import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -54,9 +54,7 @@ def read_operation_log(path: Path) -> OperationLog:
     """Read and check one `ops.bin`; anything that cannot be one is a DataError naming the file."""
     try:
         with path.open("rb") as file:
-            fixed = file.read(_FIXED.size)
-            header_bytes = _check_fixed(path, fixed)
-            header = _check_header(path, file.read(header_bytes - _FIXED.size), header_bytes)
+            header = _read_header(path, file)
             content = file.read()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
@@ -64,6 +62,24 @@ def read_operation_log(path: Path) -> OperationLog:
     log = OperationLog(header, _records(path, slots, header["anchor_mono_ns"]), path)
     _check_codes(log)
     return log
+
+
+def epoch_ns(path: Path) -> int | None:
+    """Unix minus monotonic time of the process that wrote the log; None without a log that can be read."""
+    try:
+        with path.open("rb") as file:
+            return _epoch_ns(_read_header(path, file))
+    except (OSError, DataError):
+        return None
+
+
+def _epoch_ns(header: dict[str, Any]) -> int:
+    return int(header["anchor_unix_ns"] - header["anchor_mono_ns"])
+
+
+def _read_header(path: Path, file: BinaryIO) -> dict[str, Any]:
+    header_bytes = _check_fixed(path, file.read(_FIXED.size))
+    return _check_header(path, file.read(header_bytes - _FIXED.size), header_bytes)
 
 
 def _records(path: Path, slots: NDArray[np.uint64], anchor_mono_ns: int) -> NDArray[Any]:
@@ -94,8 +110,8 @@ def _records(path: Path, slots: NDArray[np.uint64], anchor_mono_ns: int) -> NDAr
 def operation_table(log: OperationLog, *, client: str, phase: str, clock: NodeClock, start_unix_ns: int) -> pa.Table:
     """Rows of `ops.parquet`, times in the controller's clock; order as logged."""
     records = log.records
-    node_unix = records["start_mono_ns"] - log.header["anchor_mono_ns"] + log.header["anchor_unix_ns"]
-    t_unix_ns = clock.to_controller(node_unix)
+    epoch = _epoch_ns(log.header)
+    t_unix_ns = clock.to_controller(records["start_mono_ns"] + epoch, epoch)
     delay, key_hash = records["intended_delay_ns"], records["key_hash"].astype(np.int64)
     rows = len(records)
     columns: dict[str, Any] = {

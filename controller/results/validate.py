@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from controller.errors import StrataError
+from controller.results.clock import NodeClock
 from controller.results.convert import Run, open_run
 from controller.results.findings import Finding
 from controller.results.machines import check_machines
@@ -94,7 +95,7 @@ def check_phases(run: Run) -> list[Finding]:
 
 
 def check_clocks(run: Run) -> list[Finding]:
-    """Nodes whose clock is unknown, or known hardly better than the buckets need."""
+    """Nodes whose clock is unknown, was set during the run, or is known hardly better than the buckets need."""
     findings = []
     for node, clock in run.clocks.items():
         if clock.error_bound_ns is None:
@@ -106,4 +107,25 @@ def check_clocks(run: Run) -> list[Finding]:
                 f"buckets are {run.timeline.bucket_ns / 1e6:g} ms"
             )
             findings.append(Finding("warning", node, text))
+        findings += _jumps(run, node, clock)
+    return findings
+
+
+def _jumps(run: Run, node: str, clock: NodeClock) -> list[Finding]:
+    unix_ns, mono_ns = clock.jumps()
+    findings = []
+    if mono_ns:
+        text = (
+            f"its monotonic clock and the controller's time moved by {mono_ns / 1e9:g} s against each other (the "
+            "machine stood still, or the controller's clock was set): times are off by up to that"
+        )
+        findings.append(Finding("error", node, text))
+    if unix_ns:
+        unknown = sorted(part.phase for part in run.clients if part.client == node and part.epoch_ns is None)
+        text = f"its clock was set by {unix_ns / 1e9:g} s during the run: " + (
+            f"without operation logs, times of operations can be off by that ({', '.join(unknown)})"
+            if unknown
+            else "times are by the monotonic clock and stay right; phases may have begun that much early or late here"
+        )
+        findings.append(Finding("error" if unknown else "warning", node, text))
     return findings

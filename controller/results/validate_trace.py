@@ -37,6 +37,7 @@ def check_traces(run: Run) -> list[Finding]:
         else:
             trace = read_trace(run, node)
             findings += _left_out(node, trace, run.plan.get("trace", {}))
+            findings += _restarted(node, folder / "database_pids.json")
             findings += _check_node(node, trace, rows_by_device(run, node))
     return findings
 
@@ -48,6 +49,18 @@ def _left_out(node: str, trace: dict[str, Any], planned: dict[str, Any]) -> list
         return []
     lacks = f"the bcc backend (before Linux 5.15 or without BTF) does not count {', '.join(wanted)}"
     return [Finding("warning", node, lacks)]
+
+
+def _restarted(node: str, path: Path) -> list[Finding]:
+    """Processes of the database that began after its tracer, which by process knows those of its start only."""
+    if not path.is_file():
+        return []
+    pids = read_json(path)
+    return [
+        Finding("error", node, f"{name} was started again or ended during the run: what it did since is not traced")
+        for name, pid in sorted(pids.get("traced", {}).items())
+        if pids.get("at_end", {}).get(name) != pid
+    ]
 
 
 def read_trace(run: Run, node: str) -> dict[str, Any]:
@@ -74,6 +87,7 @@ def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[
         reason = trace.get("reason") or "no reason given"
         text = f"the tracer did not stop in order (state {trace.get('state')}: {reason})"
         findings.append(Finding("error", node, text))
+    findings += _tracers_own_doubts(node, trace)
     known = {device["device"] for device in trace["devices"]}
     for name in sorted(set(rows) - known):
         findings.append(Finding("error", f"{node}/{name}", f"{rows[name]} I/O rows, and trace.json lacks the device"))
@@ -81,6 +95,26 @@ def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[
         where = f"{node}/{device['device']}"
         findings += _check_device(where, device, rows.get(device["device"], 0))
         findings += _throttled(where, device, "throttled" in trace.get("probes", []))
+    return findings
+
+
+def _tracers_own_doubts(node: str, trace: dict[str, Any]) -> list[Finding]:
+    """What the tracer says of itself (docs/interfaces.md); a status without a member has nothing to say of it."""
+    findings = [
+        Finding("warning", node, f"the tracer's sight is limited: {limit}") for limit in trace.get("limits", [])
+    ]
+    if negative := trace.get("layers_negative"):
+        text = f"{negative} I/O rows had a layer that ended before it began: the tracer has a fault"
+        findings.append(Finding("error", node, text))
+    if unnamed := trace.get("names_dropped"):
+        findings.append(Finding("warning", node, f"{unnamed} names of files were lost: their rows have no file"))
+    returns = trace.get("returns", {})
+    if lost := returns.get("dropped"):
+        text = f"{lost} of {returns.get('returned')} returns of calls were lost: their rows have no return_ns"
+        findings.append(Finding("warning", node, text))
+    if missed := {name: count for name, count in trace.get("program_misses", {}).items() if count}:
+        named = ", ".join(f"{name} {count} times" for name, count in sorted(missed.items()))
+        findings.append(Finding("warning", node, f"the kernel left programs of the tracer out: {named}"))
     return findings
 
 
@@ -148,7 +182,10 @@ def rows_by_device(run: Run, node: str) -> dict[str, int]:
 
 
 def check_layer_sums(run: Run) -> list[Finding]:
-    """In every I/O row that has a layer at all, the layers add up to the total exactly."""
+    """In every I/O row that has a layer at all, the layers add up to the total exactly.
+
+    The decoder computes the total so: this finds a file that was changed or damaged, not a fault of the tracer.
+    """
     with engine() as connection:
         return [
             finding for node, path in traced_files(run).items() for finding in _layer_findings(connection, node, path)

@@ -12,12 +12,62 @@ from controller.results.clock import UNREAD, NodeClock, bucket_ns, read_clock
 from controller.results.timeline import Timeline, read_timeline
 
 T0 = 1_790_000_000_000_000_000
+DAY = 86_400 * 10**9
 HEAD = "t_unix_ns,t_mono_ns,offset_ns,error_bound_ns\n"
 
 
 def clock(*readings: tuple[int, int], bound: int = 1000) -> NodeClock:
     times, offsets = (np.array(column, dtype=np.int64) for column in zip(*readings, strict=True))
-    return NodeClock(times, offsets, bound)
+    return NodeClock(times, times - T0, offsets, bound)
+
+
+def machine(*seconds: float, bound: int = 1000, drift: float = 0, **events: tuple[float, float]) -> NodeClock:
+    """Readings of a node that is a day ahead, at these seconds of the controller. `was_set`: at which second its unix
+    clock was set by how many; `stood_still`: when its monotonic clock did not run for how long."""
+    set_at, ahead = events.get("was_set", (1e9, 0))
+    still_at, still = events.get("stood_still", (1e9, 0))
+    gone = np.array([second * (1 + drift) for second in seconds])  # as the node counts
+    late = np.array(seconds)
+    unix = DAY + T0 + ((gone + ahead * (late > set_at)) * 1e9).astype(np.int64)
+    mono = ((gone - still * (late > still_at)) * 1e9).astype(np.int64)
+    return NodeClock(unix, mono, unix - T0 - (late * 1e9).astype(np.int64), bound)
+
+
+@given(
+    ahead=st.floats(-100, 100),
+    set_at=st.floats(1, 599),
+    begun_at=st.floats(0, 600),
+    times=st.lists(st.integers(0, 600 * 10**9), min_size=1),
+)
+def test_times_stay_right_when_the_unix_clock_is_set(
+    ahead: float, set_at: float, begun_at: float, times: list[int]
+) -> None:
+    """Whether the file was begun before that or after it."""
+    node = machine(0, 600, was_set=(set_at, ahead))
+    epoch = T0 + DAY + (int(ahead * 1e9) if begun_at > set_at else 0)
+    found = node.to_controller(np.array(times) + epoch, epoch)
+    assert np.abs(found - T0 - times).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("node", "unix_s", "mono_s"),
+    [
+        (machine(0, 600), 0, 0),
+        (machine(0), 0, 0),
+        (UNREAD, 0, 0),
+        (machine(0, 600, drift=1e-4), 0, 0),
+        (machine(0, 300, 600, was_set=(299, 2)), 2, 0),
+        (machine(0, 300, 600, was_set=(299, -2), drift=1e-4), -2, 0),
+        (machine(0, 600, was_set=(299, 0.001), bound=500_000), 0, 0),
+        (machine(0, 600, was_set=(299, 0.002), bound=500_000), 0.002, 0),
+        (machine(0, 600, stood_still=(299, 2)), 0, 2),
+        (machine(0, 600, drift=1e-2), 0, -6),
+    ],
+)
+def test_a_clock_that_was_set_is_told_from_a_machine_that_stood_still(
+    node: NodeClock, unix_s: float, mono_s: float
+) -> None:
+    assert list(node.jumps()) == pytest.approx([unix_s * 1e9, mono_s * 1e9], abs=10)
 
 
 @given(offset=st.integers(-(10**15), 10**15), times=st.lists(st.integers(0, 10**13), min_size=1))

@@ -55,11 +55,20 @@ def test_the_io_rows_are_those_of_the_schema() -> None:
 def test_io_times_follow_the_drift_of_the_nodes_clock(tmp_path: Path) -> None:
     path = tmp_path / "io.bin"
     write_io_bin(path, [0, 500, 1000])
-    drifting = NodeClock(np.array([T0, T0 + 1000]), np.array([100, 300]), 1)
+    drifting = NodeClock(np.array([T0, T0 + 1000]), np.array([0, 1000]), np.array([100, 300]), 1)
     table = read_io(path, "node1", drifting, T0)
     assert table["t_unix_ns"].to_pylist() == [T0 - 100, T0 + 300, T0 + 700]
     assert table["t_us"].to_pylist() == [-0.1, 0.3, 0.7]
     assert table["total_ns"].to_pylist() == [330] * 3
+
+
+def test_setting_the_nodes_unix_clock_moves_no_row(tmp_path: Path) -> None:
+    """By 2 s, between the trace's beginning and the second reading."""
+    path = tmp_path / "io.bin"
+    write_io_bin(path, [0, 500, 1000])
+    ahead = 2 * 10**9
+    clock = NodeClock(np.array([T0, T0 + 1000 + ahead]), np.array([0, 1000]), np.array([0, ahead]), 1)
+    assert read_io(path, "node1", clock, T0)["t_unix_ns"].to_pylist() == [T0, T0 + 500, T0 + 1000]
 
 
 def test_raw_traces_become_parquet_and_csv_with_the_same_rows(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -149,6 +150,21 @@ def test_a_node_that_was_not_traced_and_a_layer_that_is_not_there_are_empty_not_
     assert {row["io_reads"] for row in joined if row["node"] == "node3"} == {""}
     assert {row["io_vfs_mean_ns"] for row in joined if row["node"] == "node1"} == {""}
     assert all(row["io_reads"] for row in joined if row["node"] != "node3")
+
+
+def test_after_the_death_of_its_tracer_a_node_is_empty_not_zero(tmp_path: Path) -> None:
+    """As SIGKILL leaves it: rows up to some instant, and a status that says nothing of an end."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1",))
+    died = T0 + 2 * SECOND + SECOND // 2
+    path = written.store.node_dir("node1") / "io.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.filter(pc.less(table["t_unix_ns"], died)), path)
+    status = written.store.node_dir("node1") / "trace.json"
+    running = {"state": "running", "stopped_unix_ns": None, "stopped_mono_ns": None}
+    status.write_text(json.dumps({**json.loads(status.read_text()), **running}))
+    join(written.store.path)
+    counts = {(int(row["bucket_start_us"]) // 10**6, row["io_reads"] != "") for row in rows(written, "joined.csv")}
+    assert counts == {(second, second <= 2) for second in range(7)}
 
 
 def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Truth) -> None:

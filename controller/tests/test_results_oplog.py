@@ -46,7 +46,7 @@ def test_every_operation_comes_back_on_the_controllers_clock(
 ) -> None:
     path = tmp_path / "ops.bin"
     write_ops_bin(path, rows, OPERATIONS, offset)
-    clock = NodeClock(np.array([T0]), np.array([offset]), 0)
+    clock = NodeClock(np.array([T0 + offset]), np.array([0]), np.array([offset]), 0)
     found = table(path, clock)
     assert [row["t_unix_ns"] for row in found] == [row["start"] for row in rows]
     assert [row["t_us"] for row in found] == pytest.approx([(row["start"] - T0) / 1000 for row in rows])

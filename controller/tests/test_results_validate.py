@@ -168,6 +168,30 @@ def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
 
 
 @pytest.mark.parametrize(
+    ("doubt", "severity", "words"),
+    [
+        ({"layers_negative": 3}, "error", "3 I/O rows"),
+        ({"names_dropped": 4}, "warning", "4 names of files"),
+        ({"returns": {"returned": 9, "emitted": 4, "dropped": 5}}, "warning", "5 of 9 returns"),
+        ({"limits": ["CAP_SYSLOG is missing"]}, "warning", "CAP_SYSLOG is missing"),
+        ({"program_misses": {"sys_exit": 6, "sys_enter": 0}}, "warning", "sys_exit 6 times"),
+    ],
+)
+def test_what_the_tracer_doubts_itself_is_said(
+    store: RunStore, doubt: dict[str, Any], severity: str, words: str
+) -> None:
+    calm = {"layers_negative": 0, "names_dropped": 0, "limits": [], "program_misses": {"sys_exit": 0}}
+    calm["returns"] = {"returned": 9, "emitted": 9, "dropped": 0}
+    path = store.node_dir("node1") / "trace.json"
+    change(path, lambda t: t.update(calm))
+    assert finish(store.path).findings == []
+    change(path, lambda t: t.update(doubt))
+    findings = [finding for finding in finish(store.path).findings if "sha256" not in finding.what]
+    only(findings, "node1", words)
+    assert findings[0].severity == severity
+
+
+@pytest.mark.parametrize(
     ("probes", "where"), [(["throttled"], "time of their block layer"), ([], "none of their layers")]
 )
 def test_requests_that_their_cgroup_holds_back_are_a_warning(store: RunStore, probes: list[str], where: str) -> None:
@@ -194,6 +218,17 @@ def test_what_a_tracer_without_btf_leaves_out_is_named_if_it_was_wanted(
         only(findings, "node2", f"does not count {named}")
     else:
         assert findings == []
+
+
+@pytest.mark.parametrize(("at_end", "found"), [(12, 0), (13, 1), (None, 1)])
+def test_a_database_process_that_began_after_its_tracer_is_an_error(
+    store: RunStore, at_end: int | None, found: int
+) -> None:
+    pids = {"traced": {"datanode": 11, "regionserver": 12}, "at_end": {"datanode": 11, "regionserver": at_end}}
+    (store.node_dir("node1") / "database_pids.json").write_text(json.dumps(pids))
+    findings = errors(store)
+    assert [finding.where for finding in findings] == ["node1"] * found
+    assert all("regionserver was started again" in finding.what for finding in findings)
 
 
 def test_a_missing_trace_is_an_error_unless_the_manifest_knows_why(store: RunStore) -> None:
@@ -262,6 +297,41 @@ def test_a_clock_that_was_never_read_is_a_warning(store: RunStore) -> None:
     (store.node_dir("node1") / "clock.csv").unlink()
     findings = finish(store.path).findings
     assert [(f.severity, f.where) for f in findings] == [("warning", "node1")]
+
+
+def set_clock(store: RunStore, node: str, seconds: int, *, stood_still: bool = False) -> None:
+    """The last reading as if the unix clock had been set by that before it, or the machine had stood still for it."""
+    path = store.node_dir(node) / "clock.csv"
+    *before, last = path.read_text().splitlines()
+    unix, mono, offset, bound = map(int, last.split(","))
+    if stood_still:
+        mono -= seconds * 10**9
+    else:
+        unix, offset = unix + seconds * 10**9, offset + seconds * 10**9
+    path.write_text("\n".join([*before, f"{unix},{mono},{offset},{bound}\n"]))
+
+
+def test_setting_a_clock_during_a_run_moves_no_time_and_is_a_warning(store: RunStore) -> None:
+    finish(store.path)
+    before = {path.name: path.read_bytes() for path in (store.path / "joined").iterdir()}
+    set_clock(store, "client1", 2)
+    set_clock(store, "node1", -3)
+    findings = finish(store.path).findings
+    warnings = [finding for finding in findings if "clock.csv" not in finding.where]
+    assert [(f.severity, f.where) for f in warnings] == [("warning", "client1"), ("warning", "node1")]
+    assert "was set by 2 s" in warnings[0].what and "was set by -3 s" in warnings[1].what
+    assert {path.name: path.read_bytes() for path in (store.path / "joined").iterdir()} == before
+
+
+def test_where_no_log_tells_by_which_clock_operations_were_timed_a_set_one_is_an_error(store: RunStore) -> None:
+    (store.client_dir("client1", "a-run") / "ops.bin").unlink()
+    set_clock(store, "client1", 2)
+    only(errors(store), "client1", "was set by 2 s", "(a-run)")
+
+
+def test_a_machine_that_stood_still_is_an_error(store: RunStore) -> None:
+    set_clock(store, "node1", 2, stood_still=True)
+    only(errors(store), "node1", "moved by 2 s")
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 TICK_NS = 10_000_000  # of /proc/stat: USER_HZ is 100 on all architectures
 
 
-def busy_cpu_ns() -> int:
-    """Time that all CPUs together were not idle, of everything on this machine."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    idle, iowait = fields[3], fields[4]
-    return (sum(fields) - idle - iowait) * TICK_NS
+def busy_cpu_ns(stat: Path = Path("/proc/stat")) -> int:
+    """Time that all CPUs together worked, for everything on this machine; not what the host took for others (steal)."""
+    fields = stat.read_text().split("\n", 1)[0].split()
+    user, nice, system, _idle, _iowait, irq, softirq = (int(field) for field in fields[1:8])
+    return (user + nice + system + irq + softirq) * TICK_NS  # that of guests is in the user's, too
 
 
 def requests() -> int:

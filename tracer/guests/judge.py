@@ -138,6 +138,8 @@ def _layers(variant: str, workload: str, disk: str, rows: pa.Table) -> Iterator[
                 yield f"{missing} of {len(of_mode)} rows of mode {mode} without {name}"
     if expectations.has_core(variant) and workload in expectations.TIMED_BY_RING:
         own = moving.filter(pc.equal(moving["origin"], "io_uring"))
+        if not len(own):
+            yield f"none of {len(moving)} rows is of io_uring"
         if own["vfs_ns"].null_count:
             yield f"{own['vfs_ns'].null_count} of {len(own)} rows of io_uring without vfs_ns"
     if workload in expectations.TIMED_BY_SYSCALL:
