@@ -40,9 +40,13 @@ class Session:
             raise JobRefusedError(f"job {job_id} was started already in this session")
         folder = self.folder / job_id
         folder.mkdir(mode=0o700)
-        launch = plan_launch(spec, self.config, folder)
-        job = Job(job_id, launch, spec.deadline_ms / 1000, self._publish)
-        await job.start()
+        try:
+            launch = plan_launch(spec, self.config, folder)
+            job = Job(job_id, launch, spec.deadline_ms / 1000, self._publish)
+            await job.start()
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # so that it may be tried again
+            raise
         self.jobs[job_id] = job
         LOG.info("started %s: %s", job_id, " ".join(launch.argv))
         return job.last_event

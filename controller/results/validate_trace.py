@@ -100,9 +100,7 @@ def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[
 
 def _tracers_own_doubts(node: str, trace: dict[str, Any]) -> list[Finding]:
     """What the tracer says of itself (docs/interfaces.md); a status without a member has nothing to say of it."""
-    findings = [
-        Finding("warning", node, f"the tracer's sight is limited: {limit}") for limit in trace.get("limits", [])
-    ]
+    findings = [Finding("info", node, f"the tracer's sight is limited: {limit}") for limit in trace.get("limits", [])]
     if negative := trace.get("layers_negative"):
         text = f"{negative} I/O rows had a layer that ended before it began: the tracer has a fault"
         findings.append(Finding("error", node, text))

@@ -173,7 +173,7 @@ def test_lost_events_are_a_warning_with_their_number(store: RunStore) -> None:
         ({"layers_negative": 3}, "error", "3 I/O rows"),
         ({"names_dropped": 4}, "warning", "4 names of files"),
         ({"returns": {"returned": 9, "emitted": 4, "dropped": 5}}, "warning", "5 of 9 returns"),
-        ({"limits": ["CAP_SYSLOG is missing"]}, "warning", "CAP_SYSLOG is missing"),
+        ({"limits": ["CAP_SYSLOG is missing"]}, "info", "CAP_SYSLOG is missing"),
         ({"program_misses": {"sys_exit": 6, "sys_enter": 0}}, "warning", "sys_exit 6 times"),
     ],
 )

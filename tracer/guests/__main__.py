@@ -26,14 +26,15 @@ EXIT_UNAVAILABLE = 3
 
 def _report(result: GuestResult, *, tests_wanted: int) -> bool:
     print(f"{result.variant} (kernel {result.release}): {result.seconds:.0f} s")
-    right = not result.error and not result.test_failures and result.tests_run >= tests_wanted
+    too_few = result.tests_run + result.tests_left_out < tests_wanted  # a slow machine leaves out some, for time is up
+    right = not (result.error or result.test_failures or too_few)
     for workload, disk in cells():
         wrong = result.judge(workload, disk)
         right = right and not wrong
         print(f"  {'WRONG' if wrong else 'exact'} {workload:12} {disk:8} {'; '.join(wrong)}".rstrip())
     if result.tests_run or tests_wanted:
         left_out = f", {result.tests_left_out} left out, for time was up" if result.tests_left_out else ""
-        few = f"  WRONG fewer than {tests_wanted}" if result.tests_run < tests_wanted else ""
+        few = f"  WRONG fewer than {tests_wanted}" if too_few else ""
         print(f"  tests of the tracer: {result.tests_run} ran, {len(result.test_failures)} failed{left_out}{few}")
     for failure in result.test_failures:
         print(f"  WRONG {failure}")

@@ -14,12 +14,16 @@ from tracer.guests.judge import _layers
 from tracer.guests.matrix import GuestResult
 
 
-@pytest.mark.parametrize(("ran", "wanted", "right"), [(0, 20, False), (19, 20, False), (20, 20, True), (0, 0, True)])
+@pytest.mark.parametrize(
+    ("ran", "left_out", "wanted", "right"),
+    [(0, 0, 20, False), (19, 0, 20, False), (20, 0, 20, True), (6, 300, 20, True), (0, 0, 0, True)],
+)
 def test_a_guest_whose_tests_were_skipped_is_not_right(
-    ran: int, wanted: int, right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ran: int, left_out: int, wanted: int, right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix, "judge", lambda *_: [])
-    assert _report(GuestResult("6.1", "6.1.0", tmp_path, tests_run=ran), tests_wanted=wanted) is right
+    result = GuestResult("6.1", "6.1.0", tmp_path, tests_run=ran, tests_left_out=left_out)
+    assert _report(result, tests_wanted=wanted) is right
 
 
 def test_a_guest_whose_tests_were_skipped_says_so(
