@@ -165,7 +165,7 @@ static __always_inline bool filters_tasks(void)
 /* ---- system calls ---- */
 
 #define measures_vfs false
-#define wait_for(call, flight, size_bytes)
+#define wait_for(call, flight, bio)
 #define uring_own(flight, current, bio, of, in_ring) (in_ring)
 #define is_same_call(one, other) false
 #define wait_share(flight, bytes)

@@ -36,16 +36,19 @@ static __always_inline void task_fill(struct iotrace_task *task, struct task_str
 	__builtin_memcpy(task->comm, current->comm, sizeof(task->comm));
 }
 
-static __always_inline bool comm_selected(const struct iotrace_task *task)
+/* Threads of io_uring have names that nobody gave them: they go by that of their process's first one. */
+static __always_inline bool comm_selected(struct task_struct *current)
 {
+	struct task_struct *named = current->flags & PF_IO_WORKER ? current->group_leader : current;
+
 	if (!comm_count)
 		return true;
 	for (__u32 i = 0; i < IOTRACE_MAX_COMMS && i < comm_count; i++) {
 		bool same = true;
 
 		for (int c = 0; c < IOTRACE_COMM_BYTES && same; c++) {
-			same = comms[i][c] == task->comm[c];
-			if (!task->comm[c])
+			same = comms[i][c] == named->comm[c];
+			if (!named->comm[c])
 				break;
 		}
 		if (same)
@@ -61,7 +64,7 @@ static __always_inline bool task_selected(const struct iotrace_task *task)
 
 	if (filter_pids && !bpf_map_lookup_elem(&pids, &pid))
 		return false;
-	if (!comm_selected(task))
+	if (!comm_selected(bpf_get_current_task_btf()))
 		return false;
 	if (!cgroup_count)
 		return true;

@@ -94,9 +94,14 @@ struct dio { /* of fs/direct-io.c */
 	struct inode *inode;
 };
 
+struct block_device_operations {
+	void *submit_bio; /* of disks that have no requests */
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
+	const struct block_device_operations *fops;
 };
 
 struct block_device {
@@ -168,10 +173,15 @@ struct io_wq_work {
 	struct io_wq_work_node list;
 };
 
+struct io_cqe {
+	__s32 res;
+};
+
 struct io_kiocb {
 	struct file *file;
 	__u8 opcode;
 	__u32 flags;
+	struct io_cqe cqe;
 	struct io_wq_work work;
 };
 
@@ -299,6 +309,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	char comm[16];
+	struct task_struct *group_leader;
 	struct css_set *cgroups;
 	struct files_struct *files;
 	void *worker_private;

@@ -100,7 +100,7 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 	call->bios++;
 	flight->event.enter_ns = call->enter_ns;
 	if (measures_vfs)
-		wait_for(call, flight, FIELD(bio, bi_iter.bi_size));
+		wait_for(call, flight, bio);
 }
 
 static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight, struct bio *bio)

@@ -25,6 +25,7 @@ struct call {
 	__u16 wait; /* the task's place among the waits, from its first one on; 0 = none yet */
 	__u8 kind;  /* enum iotrace_call */
 	bool on_file;
+	bool waits; /* for requests: has a place, or had */
 	bool is_new; /* see again.bpf.h */
 };
 
@@ -46,6 +47,7 @@ struct wait {
 	__u32 tid;
 	__u32 requests; /* complete */
 	__u32 recorded; /* of these, the ones that pass the filters and the sample */
+	__u32 bios;	/* that the requests are made of */
 };
 
 struct {
@@ -69,6 +71,7 @@ static __always_inline struct wait *wait_begin(struct call *call, __u32 tid)
 	struct wait *wait;
 	__u32 index;
 
+	call->waits = true;
 	if (!call->wait)
 		call->wait = 1 + __sync_fetch_and_add(&waits_taken, 1) % (IOTRACE_WAITS - 1);
 	index = call->wait;
@@ -79,14 +82,21 @@ static __always_inline struct wait *wait_begin(struct call *call, __u32 tid)
 	return wait;
 }
 
-/* A bio is queued within the call, which has counted it. */
-static __always_inline void wait_for(struct call *call, struct iotrace_flight *flight, __u32 size_bytes)
+/*
+ * A bio is queued within the call. One for a volume is none to wait for: others will come, of its disks, or of none. The
+ * disk of NVMe multipath is likewise one that hands bios on.
+ */
+static __always_inline void wait_for(struct call *call, struct iotrace_flight *flight, struct bio *bio)
 {
-	__u32 tid = flight->event.task.tid;
-	struct wait *wait = call->bios == 1 ? wait_begin(call, tid) : wait_of(call->wait, call->enter_ns, tid);
+	__u32 tid = flight->event.task.tid, size_bytes = bio->bi_iter.bi_size;
+	struct wait *wait;
 
+	if (bio->bi_bdev->bd_disk->fops->submit_bio)
+		return;
+	wait = call->waits ? wait_of(call->wait, call->enter_ns, tid) : wait_begin(call, tid);
 	if (!wait)
 		return;
+	wait->bios++;
 	wait->bytes += size_bytes;
 	wait->asked += size_bytes ?: 1;
 	flight->event.wait = call->wait;
@@ -136,7 +146,6 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 	struct iotrace_return event = {
 		.enter_ns = call->enter_ns,
 		.exit_ns = now,
-		.bios = call->bios,
 		.kind = call->kind,
 	};
 	struct iotrace_event *slot;
@@ -146,6 +155,7 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 		return;
 	/* What completes from now on was not waited for. */
 	event.done_ns = wait->complete >= wait->asked + wait->others && wait->last_ns <= now ? wait->last_ns : 0;
+	event.bios = wait->bios;
 	event.bytes = wait->bytes;
 	event.requests = wait->requests;
 	event.task = *task;

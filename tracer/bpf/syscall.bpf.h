@@ -173,6 +173,7 @@ static __always_inline void call_begins(struct pt_regs *regs, long number, bool 
 	call->number = number;
 	call->kind = kind;
 	call->bios = 0;
+	call->waits = false;
 	call->on_file = on_file;
 	call->is_new = is_new;
 	call->enter_ns = now;
@@ -187,11 +188,19 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	return 0;
 }
 
-static __always_inline void count_call(struct iotrace_vfs_table *table, const struct call *call, __u64 took_ns)
+/* One that has failed, or read nothing, without I/O has hit no cache. */
+static __always_inline bool has_done_something(const struct call *call, long result)
+{
+	return call->bios || result > 0 || (call->kind == IOTRACE_CALL_SYNC && !result);
+}
+
+static __always_inline void count_call(struct iotrace_vfs_table *table, const struct call *call, __u64 took_ns, long result)
 {
 	__u32 bucket = log2_of(took_ns);
 	struct iotrace_vfs *cell;
 
+	if (!has_done_something(call, result))
+		return;
 	if (bucket >= IOTRACE_VFS_BUCKETS)
 		bucket = IOTRACE_VFS_BUCKETS - 1;
 	cell = call->kind == IOTRACE_CALL_READ	  ? &table->cell[IOTRACE_VFS_READ][!call->bios]
@@ -203,7 +212,7 @@ static __always_inline void count_call(struct iotrace_vfs_table *table, const st
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(sys_exit, struct pt_regs *regs)
+int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
 	__u64 number = SYSCALL_NUMBER(regs);
 	struct iotrace_vfs_table *table;
@@ -228,7 +237,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs)
 	place->on_file = false;
 	place->bios = 0;
 	if (call.on_file)
-		count_call(table, &call, now - call.enter_ns);
+		count_call(table, &call, now - call.enter_ns, result);
 	if (call.bios) {
 		task_fill(&task, current);
 		emit_return(ctx, table, &call, &task, now);

@@ -142,9 +142,10 @@ static __always_inline int uring_begin(__u64 address)
 	request->call.enter_ns = now;
 	request->call.bios = 0;
 	request->call.wait = 0;
+	request->call.waits = false;
 	request->call.kind = kind_of_opcode(PEEK(io_kiocb, address, opcode));
 	request->pid = current->tgid;
-	request->selected = uring_returns && current_selected(current);
+	request->selected = current_selected(current);
 	request->linked = false;
 	return 0;
 }
@@ -206,15 +207,15 @@ static __always_inline __u64 request_of_direct(struct bio *bio, const struct end
 
 /* The waits of requests are behind those of tasks, which keep theirs. */
 static __always_inline void uring_wait_for(struct uring_request *request, struct iotrace_flight *flight,
-					   __u32 size_bytes)
+					   struct bio *bio)
 {
-	if (request->call.bios == 1) {
+	if (!request->call.waits) {
 		request->task = flight->event.task;
 		request->call.wait = IOTRACE_WAITS + request->place;
 	} else if (request->task.tid != flight->event.task.tid) {
 		request->call.wait = 0; /* began here, goes on in a worker: its rows have two tasks, its return none */
 	}
-	wait_for(&request->call, flight, size_bytes);
+	wait_for(&request->call, flight, bio);
 }
 
 static __always_inline void uring_note_unnamed(struct iotrace_flight *flight)
@@ -254,9 +255,11 @@ static __always_inline bool uring_own(struct iotrace_flight *flight, struct task
 		return in_ring;
 	}
 	request->call.bios++;
+	if (FIELD(current, flags) & PF_IO_WORKER) /* which does it for another thread */
+		flight->event.flags = (flight->event.flags & ~FLIGHT_SELECTED) | (request->selected ? FLIGHT_SELECTED : 0);
 	flight->event.enter_ns = request->call.enter_ns;
 	if (uring_returns)
-		uring_wait_for(request, flight, bio->bi_iter.bi_size);
+		uring_wait_for(request, flight, bio);
 	return true;
 }
 
@@ -333,7 +336,7 @@ int io_uring_complete(__u64 *ctx)
 	table = bpf_map_lookup_elem(&vfs_tables, &zero);
 	if (table && switched_on) {
 		if (is_counted_call(request, address))
-			count_call(table, &request->call, now - request->call.enter_ns);
+			count_call(table, &request->call, now - request->call.enter_ns, PEEK(io_kiocb, address, cqe.res));
 		if (request->call.bios)
 			emit_return(ctx, table, &request->call, &request->task, now);
 	}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tracer.tests import uring
+from tracer.tests.test_names import read_direct
 from tracer.tests.test_return import AROUND_NS, Timed, assert_consistent, assert_within, rows_of, spans_of
 from tracer.tests.tracing import (
     BACKEND,
@@ -288,11 +289,13 @@ def test_buffered_reads(disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tm
     cached = [Request(uring.READ, descriptor, n << 12, page, 4096) for n in range(BATCH)]
     cold = [Request(uring.READ, descriptor, (2 << 20) + n * STRIDE, page, 4096) for n in range(ROUNDS)]
     worker = [Request(uring.READ, descriptor, (16 << 20) + n * STRIDE, page, 4096, ASYNC) for n in range(ROUNDS)]
+    behind = [Request(uring.READ, descriptor, 1 << 40, page, 4096) for _ in range(BATCH)]  # reads nothing
     paired = Paired(ring)
     try:
         with kept_in_memory(descriptor, BATCH << 12), mine(disk, tmp_path) as trace:
             for _ in range(ROUNDS):
                 ring.run(cached)
+                ring.run(behind)
             in_worker = [one for request in worker for one in paired.run([request])]
             for request in cold:
                 ring.run([request])
@@ -407,6 +410,23 @@ def test_under_load(disk: str, tmp_path: Path, more: str) -> None:
         assert_consistent(trace)
     else:
         assert all(row["return_ns"] is None for row in rows)
+
+
+@pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend does not look at rings")
+@pytest.mark.parametrize("more", ["--iodepth=1", "--sqthread_poll=1", "--force_async=1"])
+def test_threads_of_io_uring_are_chosen_as_their_process(disk: str, tmp_path: Path, more: str) -> None:
+    """They are called iou-sqp-... and iou-wrk-...; a process of another name beside it is left out."""
+    arguments = (f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=300")
+    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", "--comm", "fio") as trace:
+        fio(*arguments, "--ioengine=io_uring", more)
+        read_direct(Path(f"/dev/{disk}"))
+        assert trace.stop() == 0
+    device, rows = trace.device(disk), rows_of(trace)
+    assert device["excluded"]["filtered"] >= 1
+    assert {row["pid"] for row in rows}.isdisjoint({os.getpid()})
+    assert len(rows) + device["excluded"]["completion_not_seen"] >= 300
+    if TELLS_RETURNS:
+        assert_consistent(trace)
 
 
 def test_libaio_has_no_vfs_layer(disk: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_cached_and_uncached_calls_are_counted_apart(mounted: Path, disk: str, t
     path = mounted / "file"
     path.write_bytes(os.urandom(BLOCKS << 20))
     os.sync()
-    file = os.open(path, os.O_RDWR)
+    file, write_only = os.open(path, os.O_RDWR), os.open(path, os.O_WRONLY)
     pipe = os.pipe()
     try:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -35,13 +35,17 @@ def test_cached_and_uncached_calls_are_counted_apart(mounted: Path, disk: str, t
             for block in range(30):
                 os.pwrite(file, b"x" * 4096, block << 20)
             os.fsync(file)
+            for _ in range(40):  # nothing is read, so no cache is hit
+                assert os.pread(file, 4096, BLOCKS << 20) == b""
+                with pytest.raises(OSError, match="Bad file descriptor"):
+                    os.pread(write_only, 4096, 0)
             for _ in range(100):  # no file
                 os.write(pipe[1], b"x")
                 os.read(pipe[0], 1)
             assert trace.stop() == 0
         vfs = trace.status()["vfs"]
     finally:
-        for descriptor in (file, *pipe):
+        for descriptor in (file, write_only, *pipe):
             os.close(descriptor)
     assert (vfs["read"]["with_io"]["calls"], vfs["read"]["cached"]["calls"]) == (BLOCKS, 4 * BLOCKS)
     assert vfs["read"]["hit_ratio"] == pytest.approx(0.8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import subprocess
@@ -183,6 +184,26 @@ def test_requests_of_io_uring(layers: list[str], volume: Volume, on_file: bool, 
     own = [record for record in trace.records() if record.origin == IO_URING]
     assert len(own) >= 200
     assert all((record.vfs_ns == EMPTY) == (BACKEND == "bcc") for record in own)
+
+
+@pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend has no --vfs")
+def test_returns_when_no_disk_is_named(volume: Volume, tmp_path: Path) -> None:
+    """The volume's own bio and those of its disks come in one call; the call waits for the latter."""
+    raw = os.open(volume.device, os.O_RDONLY | os.O_DIRECT)
+    try:
+        with (
+            mmap.mmap(-1, 4096) as aligned,
+            tracing(tmp_path / "io.bin", "--vfs", "--pid", str(os.getpid())) as trace,
+        ):
+            for block in range(200):
+                assert os.preadv(raw, [aligned], block << 12) == 4096
+            assert trace.stop() == 0
+    finally:
+        os.close(raw)
+    returns = trace.returns()
+    assert len(returns) >= SHARE * 200
+    assert {(call.bytes, call.bios, call.requests) for call in returns} == {(4096, 1, 1)}
+    assert all(call.waited_ns != EMPTY for call in returns)
 
 
 def test_reads_from_raid5(can_trace: None, tmp_path: Path) -> None:
