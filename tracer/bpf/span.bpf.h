@@ -26,16 +26,19 @@ volatile __u64 samples_dropped = 0;
 
 enum span_place { ON_CPU, ASLEEP, RUNNABLE };
 
+#define SPAN_ASKED 8
+
 struct span {
 	__u64 begin_ns; /* 0 = none is open */
 	__u64 since_ns; /* of what the thread does now */
 	__u64 socket;	/* inode; the request came from there */
-	__u64 asked;	/* inode of another one on which the thread itself asked for something; 0 = none */
+	__u64 asked[SPAN_ASKED]; /* inodes of others on which the thread itself asked for something; 0 = no more */
 	__u64 parts[IOTRACE_SPAN_PARTS];
 	__u8 place; /* enum span_place */
 	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _SENDFILE, _LOCK or none */
 	bool switch_not_seen;
-	__u8 unused[5]; /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
+	bool asked_too_many; /* an answer cannot be told from a request: it makes no span, and is counted */
+	__u8 unused[4];	     /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
 };
 
 struct {
@@ -203,8 +206,13 @@ static __always_inline void sample(const struct span *span, struct task_struct *
 
 static __always_inline void span_end(struct span *span, struct task_struct *current, __u64 now)
 {
-	struct iotrace_process *process = process_of(current->tgid);
+	struct iotrace_process *process;
 
+	if (span->asked_too_many) {
+		span->begin_ns = 0;
+		return;
+	}
+	process = process_of(current->tgid);
 	span_account_current(span, current, now);
 	if (process && span->switch_not_seen) {
 		count(&process->switch_not_seen);
@@ -227,6 +235,36 @@ static __always_inline void count_handed_over(__u32 pid)
 
 	if (process)
 		count(&process->handed_over);
+}
+
+static __always_inline void count_interleaved(struct task_struct *current)
+{
+	struct iotrace_process *process = process_of(current->tgid);
+
+	if (process)
+		count(&process->interleaved);
+}
+
+static __always_inline bool has_asked(const struct span *span, __u64 socket)
+{
+#pragma unroll
+	for (int i = 0; i < SPAN_ASKED; i++)
+		if (span->asked[i] == socket)
+			return true;
+	return false;
+}
+
+/* False: on too many already. */
+static __always_inline bool note_asked(struct span *span, __u64 socket)
+{
+#pragma unroll
+	for (int i = 0; i < SPAN_ASKED; i++) {
+		if (!span->asked[i])
+			span->asked[i] = socket;
+		if (span->asked[i] == socket)
+			return true;
+	}
+	return false;
 }
 
 /* False: another thread has taken the socket over since. */
@@ -254,16 +292,13 @@ static __always_inline void span_begin(struct task_struct *current, __u64 socket
 static __always_inline void received(struct task_struct *current, __u64 socket, __u64 now)
 {
 	struct span *span = open_span(current);
-	struct iotrace_process *process;
 
-	if (span && span->asked == socket)
+	if (span && has_asked(span, socket))
 		return; /* the answer to a request of its own */
 	if (span && is_receiver(span->socket, current)) {
-		if (span->socket == socket)
-			return; /* more of the same request */
-		process = process_of(current->tgid);
-		if (process)
-			count(&process->interleaved);
+		if (span->socket == socket || span->asked_too_many)
+			return; /* more of the same request, or perhaps such an answer */
+		count_interleaved(current);
 	}
 	span_begin(current, socket, now);
 }
@@ -284,8 +319,10 @@ static __always_inline void sent(struct span *span, struct task_struct *current,
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
 
 	if (!receiver || !receiver->waits) { /* nobody's response */
-		if (span->socket != socket)
-			span->asked = socket;
+		if (span->socket != socket && !note_asked(span, socket) && !span->asked_too_many) {
+			span->asked_too_many = true;
+			count_interleaved(current);
+		}
 		return;
 	}
 	if (receiver->tid != (__u32)current->pid)

@@ -440,19 +440,30 @@ def traced_in_a_thread(run: Callable[[], None], disk: str, tmp_path: Path) -> Pa
     return path
 
 
+ASKS_EIGHT = "sB sC sD sE sF sG sH sI"
+ANSWERS = ASKS_EIGHT.replace("s", "r")
+
+
 @pytest.mark.parametrize(
-    ("steps", "spans", "interleaved"),
+    ("steps", "sockets", "interleaved"),
     [
-        ("rA sA", 1, 0),
-        ("rA rA sA sA", 1, 0),  # in parts
-        ("rA sA rA sA", 2, 0),
-        ("rA rB sA sB", 1, 1),  # two at a time: the second one's span is whole
-        ("rA sB rB sA", 1, 0),  # asks somebody else before it answers
-        ("sA rB sB", 1, 0),  # a response whose request was not seen
+        ("rA sA", "A", 0),
+        ("rA rA sA sA", "A", 0),  # in parts
+        ("rA sA rA sA", "AA", 0),
+        ("rA rB sA sB", "B", 1),  # two at a time: the second one's span is whole
+        ("rA sB rB sA", "A", 0),  # asks somebody else before it answers
+        ("sA rB sB", "B", 0),  # a response whose request was not seen
+        ("rA sB sC rB rC sA", "A", 0),  # asks two at once
+        ("rA sB sC rB sB rB rC sA", "A", 0),  # and one of them again
+        (f"rA {ASKS_EIGHT} {ANSWERS} sA", "A", 0),
+        (f"rA {ASKS_EIGHT} {ASKS_EIGHT} {ANSWERS} sA", "A", 0),
+        (f"rA {ASKS_EIGHT} sJ sK rJ rK {ANSWERS} sA rA sA", "A", 1),  # on more than are kept
+        ("rA sB rB rC sC sA", "C", 1),  # asks one, and receives from another
     ],
 )
-def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, tmp_path: Path) -> None:
-    pairs = {name: socket.socketpair() for name in "AB"}
+def test_what_makes_a_span(steps: str, sockets: str, interleaved: int, disk: str, tmp_path: Path) -> None:
+    """In one thread, which receives bytes from these sockets and sends to them: the spans, by their sockets."""
+    pairs = {name: socket.socketpair() for name in "ABCDEFGHIJK"}
     for _, far in pairs.values():
         far.sendall(b"xxxx")  # before the trace: all that is to be received
 
@@ -461,14 +472,17 @@ def test_what_makes_a_span(steps: str, spans: int, interleaved: int, disk: str, 
             near = pairs[step[1]][0]
             near.recv(1) if step[0] == "r" else near.send(b"y")
 
+    names = {os.fstat(near.fileno()).st_ino: name for name, (near, _) in pairs.items()}
     try:
         path = traced_in_a_thread(run, disk, tmp_path)
     finally:
         for pair in pairs.values():
             for end in pair:
                 end.close()
-    assert ended(path, os.getpid()) == spans
-    assert total(path, os.getpid(), "spans") == len(samples(path))
+    assert ended(path, os.getpid()) == len(sockets)
+    found = samples(path)
+    assert total(path, os.getpid(), "spans") == len(found)
+    assert {names[sample["socket_inode"]] for sample in found} <= set(sockets)
     assert total(path, os.getpid(), "interleaved") == interleaved
     assert total(path, os.getpid(), "handed_over") == 0
 
