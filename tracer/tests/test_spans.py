@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import platform
+import queue
 import re
 import socket
 import subprocess
@@ -13,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,7 @@ FINDS_NONE = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 2
 IDLE = "0"
 SWITCH = re.compile(r"\[(\d+)\] .* prev_pid=(\d+) .* prev_state=(\S+) .* next_pid=(\d+) ")
 AT = re.compile(r" (\d+)\.(\d{6}): sched_")
+SYS_SENDTO = {"x86_64": 44, "aarch64": 206}[platform.machine()]
 SCHEDULER_LOG = "scheduler.log"
 
 
@@ -485,6 +488,76 @@ def test_what_makes_a_span(steps: str, sockets: str, interleaved: int, disk: str
     assert {names[sample["socket_inode"]] for sample in found} <= set(sockets)
     assert total(path, os.getpid(), "interleaved") == interleaved
     assert total(path, os.getpid(), "handed_over") == 0
+
+
+@contextmanager
+def full(requests: bytes) -> Iterator[socket.socket]:
+    """A socket to which there is nothing to send before give_room(), with requests to be received."""
+    near, far = socket.socketpair()
+    with near, far:
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        with suppress(BlockingIOError):
+            while True:
+                near.send(b"y", socket.MSG_DONTWAIT)
+        far.sendall(requests)
+        yield near
+
+
+def give_room(near: socket.socket) -> None:
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+
+
+@pytest.mark.parametrize("has_room", [True, False], ids=["no bytes", "no room"])
+def test_another_thread_that_sends_nothing_does_not_answer(has_room: bool, disk: str, tmp_path: Path) -> None:
+    requests = 5
+
+    def send_nothing(near: socket.socket) -> None:
+        if has_room:
+            assert os.write(near.fileno(), b"") == 0
+        else:
+            with pytest.raises(BlockingIOError):
+                near.send(b"y", socket.MSG_DONTWAIT)
+
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(full(b"x")) for _ in range(requests)]
+        others = stack.enter_context(ThreadPoolExecutor(1))
+
+        def run() -> None:
+            for near in sockets:
+                near.recv(1)
+                others.submit(send_nothing, near).result()
+                give_room(near)
+                near.send(b"y")
+
+        path = traced_in_a_thread(run, disk, tmp_path)
+    assert ended(path, os.getpid()) == requests
+    assert total(path, os.getpid(), "handed_over") == total(path, os.getpid(), "interleaved") == 0
+
+
+def test_a_request_that_comes_while_another_thread_answers_the_one_before(disk: str, tmp_path: Path) -> None:
+    sends: queue.Queue[int] = queue.Queue()
+
+    with full(b"xx") as near, ThreadPoolExecutor(1) as others:
+
+        def answer() -> None:
+            sends.put(threading.get_native_id())
+            near.send(b"y")
+
+        def run() -> None:
+            near.recv(1)
+            answering = others.submit(answer)
+            call = Path(f"/proc/self/task/{sends.get()}/syscall")
+            while call.read_text().split()[0] != str(SYS_SENDTO):
+                time.sleep(0.001)
+            near.recv(1)
+            give_room(near)
+            answering.result()
+            near.send(b"y")
+
+        path = traced_in_a_thread(run, disk, tmp_path)
+    assert ended(path, os.getpid()) == 1
+    assert total(path, os.getpid(), "handed_over") == 1
+    assert total(path, os.getpid(), "interleaved") == 0
 
 
 def test_other_processes_are_filtered_out(disk: str, tmp_path: Path, file: Path) -> None:
