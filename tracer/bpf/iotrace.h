@@ -298,7 +298,7 @@ struct iotrace_process {
 	struct iotrace_fine total_ns;
 	struct iotrace_fine parts_ns[IOTRACE_SPAN_PARTS];
 	__u64 handed_over; /* requests that one thread received, and another one went on with or answered */
-	__u64 interleaved; /* requests that were not answered when their thread received the next one elsewhere */
+	__u64 interleaved; /* not answered when their thread received another one elsewhere, or asked on too many sockets */
 	__u64 switch_not_seen; /* nobody saw their thread wake up or get a CPU: its times are not known */
 };
 

@@ -26,16 +26,20 @@ volatile __u64 samples_dropped = 0;
 
 enum span_place { ON_CPU, ASLEEP, RUNNABLE };
 
+#define SPAN_ASKED 8
+
 struct span {
 	__u64 begin_ns; /* 0 = none is open */
 	__u64 since_ns; /* of what the thread does now */
 	__u64 socket;	/* inode; the request came from there */
-	__u64 asked;	/* inode of another one on which the thread itself asked for something; 0 = none */
+	__u64 asked[SPAN_ASKED]; /* inodes of others on which the thread itself asked for something; 0 = no more */
+	__u64 answers;	/* inode; the thread is in a call that may answer what another one received there; 0 = in none */
 	__u64 parts[IOTRACE_SPAN_PARTS];
 	__u8 place; /* enum span_place */
 	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _SENDFILE, _LOCK or none */
 	bool switch_not_seen;
-	__u8 unused[5]; /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
+	bool asked_too_many; /* an answer cannot be told from a request: it makes no span, and is counted */
+	__u8 unused[4];	     /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
 };
 
 struct {
@@ -48,7 +52,8 @@ struct {
 /* Who received the last request on a socket, by the socket's inode. */
 struct receiver {
 	__u32 pid, tid;
-	__u32 waits; /* no response yet */
+	__u32 waits;   /* no response yet */
+	__u32 sending; /* so many other threads are in a call that may send it */
 };
 
 struct {
@@ -119,11 +124,14 @@ static __always_inline void span_account_current(struct span *span, struct task_
 	span->place = ON_CPU;
 }
 
+static __always_inline struct span *if_open(struct span *span)
+{
+	return span && span->begin_ns ? span : NULL;
+}
+
 static __always_inline struct span *open_span(struct task_struct *task)
 {
-	struct span *span = bpf_task_storage_get(&spans, task, NULL, 0);
-
-	return span && span->begin_ns ? span : NULL;
+	return if_open(bpf_task_storage_get(&spans, task, NULL, 0));
 }
 
 SEC("tp_btf/sched_switch")
@@ -203,8 +211,13 @@ static __always_inline void sample(const struct span *span, struct task_struct *
 
 static __always_inline void span_end(struct span *span, struct task_struct *current, __u64 now)
 {
-	struct iotrace_process *process = process_of(current->tgid);
+	struct iotrace_process *process;
 
+	if (span->asked_too_many) {
+		span->begin_ns = 0;
+		return;
+	}
+	process = process_of(current->tgid);
 	span_account_current(span, current, now);
 	if (process && span->switch_not_seen) {
 		count(&process->switch_not_seen);
@@ -229,12 +242,42 @@ static __always_inline void count_handed_over(__u32 pid)
 		count(&process->handed_over);
 }
 
-/* False: another thread has taken the socket over since. */
+static __always_inline void count_interleaved(struct task_struct *current)
+{
+	struct iotrace_process *process = process_of(current->tgid);
+
+	if (process)
+		count(&process->interleaved);
+}
+
+static __always_inline bool has_asked(const struct span *span, __u64 socket)
+{
+#pragma unroll
+	for (int i = 0; i < SPAN_ASKED; i++)
+		if (span->asked[i] == socket)
+			return true;
+	return false;
+}
+
+/* False: on too many already. */
+static __always_inline bool note_asked(struct span *span, __u64 socket)
+{
+#pragma unroll
+	for (int i = 0; i < SPAN_ASKED; i++) {
+		if (!span->asked[i])
+			span->asked[i] = socket;
+		if (span->asked[i] == socket)
+			return true;
+	}
+	return false;
+}
+
+/* False: another thread has taken the socket over since, or is just about to answer. */
 static __always_inline bool is_receiver(__u64 socket, struct task_struct *current)
 {
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
 
-	return receiver && receiver->waits && receiver->tid == (__u32)current->pid;
+	return receiver && receiver->waits && !receiver->sending && receiver->tid == (__u32)current->pid;
 }
 
 static __always_inline void span_begin(struct task_struct *current, __u64 socket, __u64 now)
@@ -245,7 +288,7 @@ static __always_inline void span_begin(struct task_struct *current, __u64 socket
 	if (!span)
 		return;
 	before = bpf_map_lookup_elem(&receivers, &socket);
-	if (before && before->waits && before->tid != receiver.tid)
+	if (before && before->waits && (before->tid != receiver.tid || before->sending))
 		count_handed_over(receiver.pid);
 	bpf_map_update_elem(&receivers, &socket, &receiver, BPF_ANY);
 	*span = (struct span){.begin_ns = now, .since_ns = now, .socket = socket};
@@ -254,27 +297,42 @@ static __always_inline void span_begin(struct task_struct *current, __u64 socket
 static __always_inline void received(struct task_struct *current, __u64 socket, __u64 now)
 {
 	struct span *span = open_span(current);
-	struct iotrace_process *process;
 
-	if (span && span->asked == socket)
+	if (span && has_asked(span, socket))
 		return; /* the answer to a request of its own */
 	if (span && is_receiver(span->socket, current)) {
-		if (span->socket == socket)
-			return; /* more of the same request */
-		process = process_of(current->tgid);
-		if (process)
-			count(&process->interleaved);
+		if (span->socket == socket || span->asked_too_many)
+			return; /* more of the same request, or perhaps such an answer */
+		count_interleaved(current);
 	}
 	span_begin(current, socket, now);
 }
 
-/* Before the bytes go: as soon as they are there, the next request may come. */
-static __always_inline void sends(struct task_struct *current, __u64 socket)
+/* Before the bytes go: as soon as they are there, the next request may come. Whether any go is known at the return. */
+static __always_inline void may_answer(struct task_struct *current, __u64 socket)
 {
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
+	struct span *span;
 
 	if (!receiver || !receiver->waits || receiver->tid == (__u32)current->pid)
 		return;
+	span = bpf_task_storage_get(&spans, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!span)
+		return;
+	span->answers = socket;
+	__sync_fetch_and_add(&receiver->sending, 1);
+}
+
+static __always_inline void answered(__u64 socket, bool has_sent)
+{
+	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
+
+	if (!receiver || !receiver->waits || !receiver->sending)
+		return; /* the request is answered, or another one came meanwhile */
+	if (!has_sent) {
+		__sync_fetch_and_add(&receiver->sending, -1);
+		return;
+	}
 	receiver->waits = 0;
 	count_handed_over(receiver->pid);
 }
@@ -284,8 +342,10 @@ static __always_inline void sent(struct span *span, struct task_struct *current,
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
 
 	if (!receiver || !receiver->waits) { /* nobody's response */
-		if (span->socket != socket)
-			span->asked = socket;
+		if (span->socket != socket && !note_asked(span, socket) && !span->asked_too_many) {
+			span->asked_too_many = true;
+			count_interleaved(current);
+		}
 		return;
 	}
 	if (receiver->tid != (__u32)current->pid)
@@ -337,7 +397,7 @@ int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 	if (kind == IOTRACE_SPAN_RECEIVE || is_sending(kind)) {
 		socket = socket_of(current, regs, &mode);
 		if (socket && is_sending(kind) && current_selected(current))
-			sends(current, socket);
+			may_answer(current, socket);
 		if (is_on_storage(mode))
 			kind = IOTRACE_SPAN_FILE;
 		else if (kind != IOTRACE_SPAN_SENDFILE)
@@ -366,7 +426,12 @@ int BPF_PROG(span_exit, struct pt_regs *regs, long result)
 	if (!kind)
 		return 0;
 	now = bpf_ktime_get_ns();
-	span = open_span(current);
+	span = bpf_task_storage_get(&spans, current, NULL, 0);
+	if (span && span->answers) {
+		answered(span->answers, result > 0);
+		span->answers = 0;
+	}
+	span = if_open(span);
 	if (span) {
 		span_account_current(span, current, now);
 		span->call = IOTRACE_SPAN_NONE;

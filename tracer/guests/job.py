@@ -39,6 +39,7 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_agreement.py::test_calls_that_wait_take_as_long_as_fio_says",
     "tracer/tests/test_spans.py::test_waiting_for_a_cpu",
     "tracer/tests/test_spans.py::test_a_trace_that_ends_in_a_span_counts_what_it_samples",
+    "tracer/tests/test_spans.py::test_spans_of_more_processes_than_are_kept",
     "tracer/tests/test_backends.py::test_what_the_verifier_says_of_a_program_that_it_refuses_is_told",
     "tracer/tests/test_many_disks.py::test_too_many_are_told",
     "tracer/tests/test_coming_disks.py::test_no_room_for_those_that_come",
