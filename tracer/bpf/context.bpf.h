@@ -101,7 +101,7 @@ int BPF_PROG(tcp_retransmit_skb, struct sock *sock, struct sk_buff *buffer)
 {
 	struct iotrace_context *context = switched_on ? context_of_cpu() : NULL;
 
-	if (context)
+	if (context && in_retrans_segs(ctx))
 		context->tcp_retransmits += segments_of(buffer);
 	return 0;
 }
