@@ -115,6 +115,8 @@ static void configure_context(struct iotrace_bpf *skeleton, const struct options
 	bpf_program__set_autoload(skeleton->progs.sched_wakeup, run_queue);
 	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, run_queue);
 	bpf_program__set_autoload(skeleton->progs.sched_switch, run_queue);
+	if (run_queue)
+		bpf_map__set_max_entries(skeleton->maps.waiting, 1 << IOTRACE_WAITING_BUCKET_BITS);
 	bpf_program__set_autoload(skeleton->progs.tcp_probe, tcp);
 	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, tcp);
 	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, parts & 1U << CONTEXT_PAGE_CACHE);
