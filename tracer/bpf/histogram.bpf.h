@@ -27,7 +27,11 @@ static __always_inline __u32 fine_bucket(__u64 value)
 	return index < IOTRACE_FINE_BUCKETS ? index : IOTRACE_FINE_BUCKETS - 1;
 }
 
-/* The histogram is per CPU; programs that write one do not interrupt each other. */
+/*
+ * The histogram is per CPU, and not locked. Where tcp_probe takes what has waited for a socket that was in use softirqs
+ * are on, and another segment's may come in between: by reading, its value may then be lost, no more. Locked
+ * instructions would cost each value more than that is worth.
+ */
 static __always_inline void fine_add(struct iotrace_fine *fine, __u64 value)
 {
 	__u32 index = fine_bucket(value);

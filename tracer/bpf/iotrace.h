@@ -260,6 +260,8 @@ struct iotrace_fine {
 	__u64 buckets[IOTRACE_FINE_BUCKETS];
 };
 
+#define IOTRACE_WAITING_BUCKET_BITS 13 /* tasks that wait for a CPU */
+
 /* Per CPU, since the start. */
 struct iotrace_context {
 	struct iotrace_fine run_queue_ns; /* from runnable to running */

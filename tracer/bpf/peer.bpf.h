@@ -71,7 +71,7 @@ int BPF_PROG(peer_segment, struct sock *sock)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(peer_retransmit, struct sock *sock, struct sk_buff *buffer)
 {
-	struct iotrace_peer *peer = peer_of(sock);
+	struct iotrace_peer *peer = in_retrans_segs(ctx) ? peer_of(sock) : NULL;
 
 	if (peer)
 		__sync_fetch_and_add(&peer->retransmits, segments_of(buffer));

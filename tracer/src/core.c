@@ -115,6 +115,8 @@ static void configure_context(struct iotrace_bpf *skeleton, const struct options
 	bpf_program__set_autoload(skeleton->progs.sched_wakeup, run_queue);
 	bpf_program__set_autoload(skeleton->progs.sched_wakeup_new, run_queue);
 	bpf_program__set_autoload(skeleton->progs.sched_switch, run_queue);
+	if (run_queue)
+		bpf_map__set_max_entries(skeleton->maps.waiting, 1 << IOTRACE_WAITING_BUCKET_BITS);
 	bpf_program__set_autoload(skeleton->progs.tcp_probe, tcp);
 	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, tcp);
 	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, parts & 1U << CONTEXT_PAGE_CACHE);
@@ -182,6 +184,7 @@ static void configure(struct core *core, const struct options *options)
 	skeleton->rodata->io_stat_bit = kernel_enumerator("__RQF_IO_STAT", 13);
 	skeleton->rodata->completes_with_errno = kernel_tracepoint_takes("block_rq_complete", 1, "int");
 	skeleton->rodata->switch_tells_state = kernel_tracepoint_arguments("sched_switch") == 4;
+	skeleton->rodata->retransmit_tells_error = kernel_tracepoint_arguments("tcp_retransmit_skb") == 3;
 	skeleton->rodata->pinned_bit = kernel_enumerator("BIO_PAGE_PINNED", 16);
 	skeleton->rodata->queued_bit = kernel_enumerator("BIO_TRACE_COMPLETION", 0);
 	calls_of_io((__u8 *)skeleton->rodata->call_of);
