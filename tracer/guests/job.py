@@ -37,6 +37,7 @@ NOT_WHEN_EMULATED = (
     "tracer/tests/test_return.py::test_what_completes_while_the_call_returns_was_not_waited_for",
     "tracer/tests/test_uring.py::test_others_bytes_do_not_stand_for_what_is_under_way",
     "tracer/tests/test_agreement.py::test_calls_that_wait_take_as_long_as_fio_says",
+    "tracer/tests/test_context.py::test_more_tasks_that_wait_than_places",
     "tracer/tests/test_spans.py::test_waiting_for_a_cpu",
     "tracer/tests/test_spans.py::test_a_trace_that_ends_in_a_span_counts_what_it_samples",
     "tracer/tests/test_spans.py::test_spans_of_more_processes_than_are_kept",
