@@ -39,9 +39,13 @@ class RulesError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """All conditions that are there must hold; `kinds` are the kinds of I/O (_CONDITIONS) it is for."""
+    """All conditions that are there must hold; `kinds` are the kinds of I/O (_CONDITIONS) it is for.
+
+    `path_part` is in every path that matches, and is looked for first: in most paths it is not, and that is fast.
+    """
 
     component: str
+    path_part: str
     path: re.Pattern[str] | None
     comm: re.Pattern[str] | None
     kinds: np.ndarray[Any, np.dtype[np.bool_]]
@@ -74,6 +78,7 @@ def _parse(words: Sequence[str]) -> Rule:
     path, comm = conditions.get("path"), conditions.get("comm")
     return Rule(
         component=words[0],
+        path_part=_longest_literal(path or ""),
         path=_path_pattern(path) if path else None,
         comm=re.compile(fnmatch.translate(comm)) if comm else None,
         kinds=_kinds(conditions),
@@ -83,6 +88,11 @@ def _parse(words: Sequence[str]) -> Rule:
 #: One character of a class, or several: `[0-9a-f]{32}`.
 _CLASS = r"\[(?P<not>!?)(?P<of>[^]/]+)\](?P<times>\{\d+(?:,\d*)?\})?"
 _TOKEN = re.compile(rf"\*\*|\*|\?|{_CLASS}|[^*?[]+|\[")
+
+
+def _longest_literal(glob: str) -> str:
+    literals = (token[0] for token in _TOKEN.finditer(glob) if token[0][0] not in "*?[")
+    return max(literals, key=len, default="")
 
 
 def _path_pattern(glob: str) -> re.Pattern[str]:
@@ -115,64 +125,64 @@ def _kinds(conditions: dict[str, str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return wanted.reshape(-1)
 
 
+class _Classes:
+    """Texts that match the same of the patterns are one class; there are few. A pattern None matches all texts."""
+
+    def __init__(self, patterns: Sequence[tuple[str, re.Pattern[str] | None]]) -> None:
+        self._patterns = patterns
+        self._numbers: dict[tuple[bool, ...], int] = {}
+        #: By the text's code: its class. NO_TEXT is -1: the last place.
+        self.of = np.array([self._class_of(None)])
+
+    @property
+    def matches(self) -> Sequence[tuple[bool, ...]]:
+        """Of each class: which patterns match."""
+        return list(self._numbers)
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """`texts` by their code: those of the last time, and perhaps more."""
+        new = [self._class_of(text) for text in texts[len(self.of) - 1 :]]
+        if new:
+            self.of = np.concatenate([self.of[:-1], new, self.of[-1:]])
+
+    def _class_of(self, text: str | None) -> int:
+        matches = tuple(
+            pattern is None or (text is not None and part in text and pattern.fullmatch(text) is not None)
+            for part, pattern in self._patterns
+        )
+        return self._numbers.setdefault(matches, len(self._numbers))
+
+
 class Components:
-    """Applies the rules to whole blocks: a table of files x (thread class x kind of I/O) is looked up."""
+    """Applies the rules to whole blocks: a table of path class x thread class x kind of I/O is looked up."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
         self.names = list(dict.fromkeys(rule.component for rule in rules))
-        self._classes: dict[tuple[bool, ...], int] = {}
-        self._class_of_comm = np.zeros(0, np.int64)
-        self._table = np.full((0, 0), NO_TEXT, np.int32)
-        self._paths: dict[int, str | None] = {}
+        self._paths = _Classes([(rule.path_part, rule.path) for rule in rules])
+        self._comms = _Classes([("", rule.comm) for rule in rules])
+        self._table = np.full((0, 0, _KINDS), NO_TEXT, np.int32)
 
-    def codes(self, definitions: Definitions, block: np.ndarray[Any, Any]) -> Codes:
-        """Index into `names` for each record, NO_TEXT where no rule matches. Numbers must have been checked."""
-        self._learn(definitions)
-        comm = definitions.task_comm.values[block["task"]]
+    def codes(self, definitions: Definitions, comm: Codes, path: Codes, block: np.ndarray[Any, Any]) -> Codes:
+        """Index into `names` for each record, NO_TEXT where no rule matches. `comm`, `path`: codes in `definitions`."""
+        self._paths.learn(definitions.paths.list)
+        self._comms.learn(definitions.comms.list)
+        self._fill()
         mode = np.minimum(block["mode"], len(MODES)).astype(np.int64)
         origin = np.minimum(block["origin"], len(ORIGINS))
-        variant = (self._class_of_comm[comm] * _MODE_PLACES + mode) * _ORIGIN_PLACES + origin
         use = np.where(block["flags"] & FLAG_SWAP, _SWAP, (block["flags"] & FLAG_META) // FLAG_META)
-        codes: Codes = self._table[block["file"], variant * _USES + use]
+        kind = (mode * _ORIGIN_PLACES + origin) * _USES + use
+        codes: Codes = self._table[self._paths.of[path], self._comms.of[comm], kind]
         return codes
 
-    def _learn(self, definitions: Definitions) -> None:
-        before = len(self._classes)
-        known = len(self._class_of_comm)
-        comms: list[str | None] = [*definitions.comms.list, None]  # NO_TEXT is -1: the last place
-        if len(comms) != known:
-            self._class_of_comm = np.array([self._class_of(comm) for comm in comms])
-        new_files, definitions.new_files = definitions.new_files, []
-        for number in new_files:
-            code = int(definitions.file_path.values[number])
-            self._paths[number] = None if code == NO_TEXT else definitions.paths.list[code]
-        if len(self._classes) != before:
-            new_files = list(self._paths)
-        self._reserve(max(self._paths) + 1, len(self._classes) * _KINDS)
-        for number in new_files:
-            self._table[number] = self._row(self._paths[number])
-
-    def _class_of(self, comm: str | None) -> int:
-        matches = tuple(
-            rule.comm is None or (comm is not None and rule.comm.match(comm) is not None) for rule in self._rules
-        )
-        return self._classes.setdefault(matches, len(self._classes))
-
-    def _reserve(self, rows: int, columns: int) -> None:
-        old = self._table
-        if rows <= old.shape[0] and columns == old.shape[1]:
+    def _fill(self) -> None:
+        paths, comms, known = self._paths.matches, self._comms.matches, self._table
+        if known.shape[:2] == (len(paths), len(comms)):
             return
-        self._table = np.full((max(rows, 2 * old.shape[0]), columns), NO_TEXT, np.int32)
-        self._table[: old.shape[0], : old.shape[1]] = old
-
-    def _row(self, path: str | None) -> np.ndarray[Any, np.dtype[np.int32]]:
-        row = np.full((len(self._classes), _KINDS), NO_TEXT, np.int32)
-        for index in reversed(range(len(self._rules))):
-            rule = self._rules[index]
-            if rule.path is not None and (path is None or not rule.path.fullmatch(path)):
-                continue
-            for matches, place in self._classes.items():
-                if matches[index]:
-                    row[place, rule.kinds] = self.names.index(rule.component)
-        return row.reshape(-1)
+        self._table = np.full((len(paths), len(comms), _KINDS), NO_TEXT, np.int32)
+        self._table[: known.shape[0], : known.shape[1]] = known
+        for i, of_path in enumerate(paths):
+            for j in range(known.shape[1] if i < known.shape[0] else 0, len(comms)):
+                for rule, path, comm in reversed(list(zip(self._rules, of_path, comms[j], strict=True))):
+                    if path and comm:
+                        self._table[i, j, rule.kinds] = self.names.index(rule.component)

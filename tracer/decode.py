@@ -21,15 +21,17 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from tracer.components import DEFAULT_RULES, MODES, ORIGINS, Components, RulesError, read_rules
+from tracer.components import DEFAULT_RULES, MODES, ORIGINS, Codes, Components, RulesError, read_rules
 from tracer.returns import Returns
 from tracer.tracefile import (
+    BLOCK_SLOTS,
     DURATION_EMPTY,
     DURATIONS,
     NO_TEXT,
-    Column,
     Definitions,
     Header,
+    Numbers,
+    Places,
     Slots,
     TraceFileError,
     read_blocks,
@@ -112,23 +114,20 @@ class Decoder:
 
     def batch(self, block: Slots, definitions: Definitions) -> pa.RecordBatch:
         rows = len(block)
-        task, file, device = block["task"], block["file"], block["device"]
-        for name, numbers, column in (
-            ("task", task, definitions.task_pid),
-            ("file", file, definitions.file_inode),
-            ("device", device, definitions.device_name),
-        ):
-            self._check_defined(name, numbers, column)
+        task = self._places("task", block["task"], definitions.tasks)
+        file = self._places("file", block["file"], definitions.files)
+        device = self._places("device", block["device"], definitions.devices)
+        comm, path = definitions.task_comm.values[task], definitions.file_path.values[file]
         t_unix_ns = block["start_ns"] + self._shift
         durations, total, seen = _durations(block)
         return_ns, returned = self._returns.after(block, total)
-        no_task, inode = task == 0, definitions.file_inode.values[file]
-        component = self._components.codes(definitions, block)
+        no_task, inode = block["task"] == 0, definitions.file_inode.values[file]
+        component = self._components.codes(definitions, comm, path, block)
         columns = {
             "t_us": pa.array((t_unix_ns - self._start) / 1000.0),
             "t_unix_ns": pa.array(t_unix_ns),
             "node": _constant(self._node or None, rows),
-            "device": self._texts("device", definitions.device_name.values[device], definitions.devices.list),
+            "device": self._texts("device", definitions.device_name.values[device], definitions.device_names.list),
             "sector": pa.array(block["sector"]),
             "mode": self._texts("mode", _known(block["mode"], len(MODES)), MODES),
             "sync": pa.array((block["flags"] & FLAG_SYNC) != 0),
@@ -138,30 +137,35 @@ class Decoder:
             "return_ns": pa.array(return_ns, mask=~returned),
             "origin": self._texts("origin", _known(block["origin"], len(ORIGINS)), ORIGINS),
             "pid": pa.array(definitions.task_pid.values[task], mask=no_task),
-            "comm": self._texts("comm", definitions.task_comm.values[task], definitions.comms.list),
+            "comm": self._texts("comm", comm, definitions.comms.list),
             "cgroup_id": pa.array(definitions.task_cgroup.values[task], mask=no_task),
             "inode": pa.array(inode, mask=inode == 0),
-            "path": self._texts("path", definitions.file_path.values[file], definitions.paths.list),
+            "path": self._texts("path", path, definitions.paths.list),
             "component": self._texts("component", component, self._components.names),
             "tracing_mode": self._texts("tracing", _known(block["tracing"], len(TRACING_MODES)), TRACING_MODES),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in IO_COLUMNS], schema=SCHEMA)
 
-    def _check_defined(self, name: str, numbers: np.ndarray[Any, Any], column: Column) -> None:
-        highest = int(numbers.max())
-        if highest < len(column.known) and column.known[numbers].all():
-            return
-        known = np.flatnonzero(column.known)
-        missing = numbers[~np.isin(numbers, known)]
-        raise TraceFileError(f"{self._path}: damaged: a record refers to {name} {missing[0]}, which is not defined")
+    def _places(self, name: str, numbers: np.ndarray[Any, Any], defined: Numbers) -> Places:
+        places = defined.places(numbers)
+        if not places.all():
+            missing = numbers[places == 0][0]
+            raise TraceFileError(f"{self._path}: damaged: a record refers to {name} {missing}, which is not defined")
+        return places
 
-    def _texts(self, name: str, codes: np.ndarray[Any, Any], texts: Sequence[str]) -> pa.DictionaryArray:
+    def _texts(self, name: str, codes: Codes, texts: Sequence[str]) -> pa.DictionaryArray:
         """Codes into `texts`, which only ever grow; NO_TEXT has no value."""
-        array = self._arrays.get(name)
-        if array is None or len(array) != len(texts):
-            array = self._arrays[name] = pa.array(texts, pa.string())
         empty = codes == NO_TEXT
-        indices = pa.array(codes.astype(np.int32), mask=empty if empty.any() else None)
+        if len(texts) > BLOCK_SLOTS:
+            # Only those of this block: all of them in each block would be the square of their number in the end.
+            used, places = np.unique(codes, return_inverse=True)
+            codes = places.astype(np.int32)
+            array = pa.array([None if code == NO_TEXT else texts[code] for code in used.tolist()], pa.string())
+        else:
+            array = self._arrays.get(name)
+            if array is None or len(array) != len(texts):
+                array = self._arrays[name] = pa.array(texts, pa.string())
+        indices = pa.array(codes.astype(np.int32, copy=False), mask=empty if empty.any() else None)
         return pa.DictionaryArray.from_arrays(indices, array, safe=False)
 
 
@@ -181,9 +185,9 @@ def _durations(block: Slots) -> tuple[dict[str, pa.Array], np.ndarray[Any, Any],
     return columns, total, any_seen
 
 
-def _known(codes: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+def _known(codes: np.ndarray[Any, Any], count: int) -> Codes:
     """A code that this version does not know has no value."""
-    return np.where(codes < count, codes.astype(np.int32), NO_TEXT)
+    return np.where(codes < count, codes.astype(np.int32), np.int32(NO_TEXT))
 
 
 def _constant(value: str | None, rows: int) -> pa.DictionaryArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,10 @@ DURATION_EMPTY = (1 << 40) - 1
 FIRST_TEXT, LAST_TEXT = 0x20, 0x7E
 #: No trace has more; a higher number is damage, and must not take the memory of so many.
 MOST_DEFINITIONS = 1 << 24
+MOST_DEVICES = 1 << 16
 
 Slots = np.ndarray[Any, np.dtype[np.void]]
+Places = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class TraceFileError(ValueError):
@@ -129,22 +131,40 @@ def _whole(value: object) -> int:
     return value
 
 
-class Column:
-    """An array that grows; a place that was never set is undefined."""
+class Numbers:
+    """The place of each number that is defined: 1 and on, in their order. All else is kept by place, for then memory
+    grows with the definitions that there are, not with the highest number among them.
+    """
 
-    def __init__(self) -> None:
-        self.values = np.zeros(64, np.int64)
-        self.known = np.zeros(64, np.bool_)
+    def __init__(self, most: int) -> None:
+        # What is never written takes no memory. The last one is never defined: it stands for all beyond.
+        self._places = np.zeros(most + 1, np.int32)
+        self._count = 0
 
-    def __setitem__(self, number: int, value: int) -> None:
-        if not 0 <= number < MOST_DEFINITIONS:
+    def place(self, number: int) -> int:
+        """Of a number that is defined, perhaps not for the first time."""
+        if not 0 <= number < len(self._places) - 1:
             raise ValueError(f"number {number}")
-        if number >= len(self.values):
-            size = max(number + 1, 2 * len(self.values))
-            self.values = np.concatenate([self.values, np.zeros(size - len(self.values), np.int64)])
-            self.known = np.concatenate([self.known, np.zeros(size - len(self.known), np.bool_)])
-        self.values[number] = value
-        self.known[number] = True
+        if not self._places[number]:
+            self._count += 1
+            self._places[number] = self._count
+        return int(self._places[number])
+
+    def places(self, numbers: np.ndarray[Any, Any]) -> Places:
+        """0: not defined."""
+        return self._places.take(numbers, mode="clip")
+
+
+class Column:
+    """Values by their place."""
+
+    def __init__(self, kind: type[np.generic] = np.int64) -> None:
+        self.values: np.ndarray[Any, Any] = np.zeros(64, kind)
+
+    def __setitem__(self, place: int, value: int) -> None:
+        if place >= len(self.values):
+            self.values = np.concatenate([self.values, np.zeros_like(self.values)])
+        self.values[place] = value
 
 
 class Texts:
@@ -165,44 +185,38 @@ class Texts:
 NO_TEXT = -1
 
 
-@dataclass
 class Definitions:
     """What the numbers in records stand for; grows while the file is read. Number 0 = unknown, for tasks and files."""
 
-    task_pid: Column = field(default_factory=Column)
-    task_cgroup: Column = field(default_factory=Column)
-    task_comm: Column = field(default_factory=Column)
-    comms: Texts = field(default_factory=Texts)
-    file_inode: Column = field(default_factory=Column)
-    file_path: Column = field(default_factory=Column)
-    paths: Texts = field(default_factory=Texts)
-    device_name: Column = field(default_factory=Column)
-    devices: Texts = field(default_factory=Texts)
-    new_files: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for column in (self.task_pid, self.task_cgroup, self.file_inode):
-            column[0] = 0
-        for column in (self.task_comm, self.file_path):
-            column[0] = NO_TEXT
-        self.new_files.append(0)
+    def __init__(self) -> None:
+        self.tasks = Numbers(MOST_DEFINITIONS)
+        self.task_pid, self.task_cgroup, self.task_comm = Column(), Column(), Column(np.int32)
+        self.comms = Texts()
+        self.files = Numbers(MOST_DEFINITIONS)
+        self.file_inode, self.file_path = Column(), Column(np.int32)
+        self.paths = Texts()
+        self.devices = Numbers(MOST_DEVICES)
+        self.device_name = Column(np.int32)
+        self.device_names = Texts()
+        self.task_comm[self.tasks.place(0)] = NO_TEXT
+        self.file_path[self.files.place(0)] = NO_TEXT
 
     def add(self, line: bytes) -> None:
         """One definition; raises ValueError, KeyError or TypeError when it is none."""
         content = json.loads(line)
         if "task" in content:
-            number = _whole(content["task"])
-            self.task_pid[number] = _whole(content["pid"])
-            self.task_cgroup[number] = _whole(content["cgroup_id"])
-            self.task_comm[number] = self.comms.code(_text(content["comm"]))
+            place = self.tasks.place(_whole(content["task"]))
+            self.task_pid[place] = _whole(content["pid"])
+            self.task_cgroup[place] = _whole(content["cgroup_id"])
+            self.task_comm[place] = self.comms.code(_text(content["comm"]))
         elif "file" in content:
-            number = _whole(content["file"])
-            self.file_inode[number] = _whole(content["inode"])
+            place = self.files.place(_whole(content["file"]))
+            self.file_inode[place] = _whole(content["inode"])
             path = content["path"]
-            self.file_path[number] = NO_TEXT if path is None else self.paths.code(_text(path))
-            self.new_files.append(number)
+            self.file_path[place] = NO_TEXT if path is None else self.paths.code(_text(path))
         elif "device" in content:
-            self.device_name[_whole(content["device"])] = self.devices.code(_text(content["name"]))
+            place = self.devices.place(_whole(content["device"]))
+            self.device_name[place] = self.device_names.code(_text(content["name"]))
 
 
 def _text(value: str) -> str:

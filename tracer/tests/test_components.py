@@ -248,7 +248,9 @@ def test_the_table_says_what_the_rules_say(lines: list[list[str]], blocks: list[
                 definitions.add(b'{"task": %d, "pid": 1, "cgroup_id": 1, "comm": "%s"}' % (tasks[comm], comm.encode()))
             slot["file"], slot["task"], slot["mode"], slot["origin"] = files[path], tasks[comm], mode, origin
             slot["flags"] = flag | 3
-        codes = table.codes(definitions, block)
+        comm = definitions.task_comm.values[definitions.tasks.places(block["task"])]
+        path = definitions.file_path.values[definitions.files.places(block["file"])]
+        codes = table.codes(definitions, comm, path, block)
         names = [None if code == NO_TEXT else table.names[code] for code in codes]
         kinds = [(mode * 6 + origin) * 3 + (0, META, SWAP).index(flag) for _, _, mode, origin, flag in rows]
         assert names == [first_match(rules, r[0], r[1], kind) for r, kind in zip(rows, kinds, strict=True)]
