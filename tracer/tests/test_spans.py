@@ -583,13 +583,14 @@ def test_another_thread_that_sends_nothing_does_not_answer(has_room: bool, disk:
                 near.send(b"y", socket.MSG_DONTWAIT)
 
     with ExitStack() as stack:
-        sockets = [stack.enter_context(full(b"x")) for _ in range(requests)]
+        sockets = [stack.enter_context(full(b"xx")) for _ in range(requests)]
         others = stack.enter_context(ThreadPoolExecutor(1))
 
         def run() -> None:
             for near in sockets:
                 near.recv(1)
                 others.submit(send_nothing, near).result()
+                near.recv(1)  # more of the same request
                 give_room(near)
                 near.send(b"y")
 
