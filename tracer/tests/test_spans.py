@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import platform
-import queue
 import re
 import socket
 import subprocess
@@ -15,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +62,6 @@ FINDS_NONE = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 2
 IDLE = "0"
 SWITCH = re.compile(r"\[(\d+)\] .* prev_pid=(\d+) .* prev_state=(\S+) .* next_pid=(\d+) ")
 AT = re.compile(r" (\d+)\.(\d{6}): sched_")
-SYS_SENDTO = {"x86_64": 44, "aarch64": 206}[platform.machine()]
 SCHEDULER_LOG = "scheduler.log"
 
 
@@ -224,6 +221,28 @@ def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, 
         kept = tmp_path / SCHEDULER_LOG
         kept.write_text(log.read_text())
         assert sum(int(row["switch_not_seen"]) for row in rows(path)) <= hidden_from_programs(kept, pid)
+
+
+def traced_in_a_thread(run: Callable[[], None], disk: str, tmp_path: Path) -> Path:
+    """The spans of this process, in a thread of which that ran."""
+    done, read = threading.Event(), threading.Event()
+
+    def run_and_stay() -> None:
+        run()
+        done.set()
+        read.wait()  # is there as long as the kernel's log is read
+
+    thread = threading.Thread(target=run_and_stay)
+    try:
+        with tracing_spans(tmp_path, disk, os.getpid()) as (trace, path):
+            thread.start()
+            assert done.wait(30)
+            assert trace.stop() == 0
+    finally:
+        read.set()
+        if thread.ident:  # not where the trace was refused, or the backend has no spans
+            thread.join()
+    return path
 
 
 @pytest.fixture
@@ -483,146 +502,6 @@ def test_a_trace_that_ends_in_a_span_counts_what_it_samples(disk: str, tmp_path:
                 assert trace.stop() == 0
                 assert asking.result() > 0
             assert 0 < total(path, serving.pid, "spans") == len(samples(path))
-
-
-def traced_in_a_thread(run: Callable[[], None], disk: str, tmp_path: Path) -> Path:
-    """The spans of this process, in a thread of which that ran."""
-    done, read = threading.Event(), threading.Event()
-
-    def run_and_stay() -> None:
-        run()
-        done.set()
-        read.wait()  # is there as long as the kernel's log is read
-
-    thread = threading.Thread(target=run_and_stay)
-    try:
-        with tracing_spans(tmp_path, disk, os.getpid()) as (trace, path):
-            thread.start()
-            assert done.wait(30)
-            assert trace.stop() == 0
-    finally:
-        read.set()
-        if thread.ident:  # not where the trace was refused, or the backend has no spans
-            thread.join()
-    return path
-
-
-ASKS_EIGHT = "sB sC sD sE sF sG sH sI"
-ANSWERS = ASKS_EIGHT.replace("s", "r")
-
-
-@pytest.mark.parametrize(
-    ("steps", "sockets", "interleaved"),
-    [
-        ("rA sA", "A", 0),
-        ("rA rA sA sA", "A", 0),  # in parts
-        ("rA sA rA sA", "AA", 0),
-        ("rA rB sA sB", "B", 1),  # two at a time: the second one's span is whole
-        ("rA sB rB sA", "A", 0),  # asks somebody else before it answers
-        ("sA rB sB", "B", 0),  # a response whose request was not seen
-        ("rA sB sC rB rC sA", "A", 0),  # asks two at once
-        ("rA sB sC rB sB rB rC sA", "A", 0),  # and one of them again
-        (f"rA {ASKS_EIGHT} {ANSWERS} sA", "A", 0),
-        (f"rA {ASKS_EIGHT} {ASKS_EIGHT} {ANSWERS} sA", "A", 0),
-        (f"rA {ASKS_EIGHT} sJ sK rJ rK {ANSWERS} sA rA sA", "A", 1),  # on more than are kept
-        ("rA sB rB rC sC sA", "C", 1),  # asks one, and receives from another
-    ],
-)
-def test_what_makes_a_span(steps: str, sockets: str, interleaved: int, disk: str, tmp_path: Path) -> None:
-    """In one thread, which receives bytes from these sockets and sends to them: the spans, by their sockets."""
-    pairs = {name: socket.socketpair() for name in "ABCDEFGHIJK"}
-    for _, far in pairs.values():
-        far.sendall(b"xxxx")  # before the trace: all that is to be received
-
-    def run() -> None:
-        for step in steps.split():
-            near = pairs[step[1]][0]
-            near.recv(1) if step[0] == "r" else near.send(b"y")
-
-    names = {os.fstat(near.fileno()).st_ino: name for name, (near, _) in pairs.items()}
-    try:
-        path = traced_in_a_thread(run, disk, tmp_path)
-    finally:
-        for pair in pairs.values():
-            for end in pair:
-                end.close()
-    assert ended(path, os.getpid()) == len(sockets)
-    found = samples(path)
-    assert total(path, os.getpid(), "spans") == len(found)
-    assert {names[sample["socket_inode"]] for sample in found} <= set(sockets)
-    assert total(path, os.getpid(), "interleaved") == interleaved
-    assert total(path, os.getpid(), "handed_over") == 0
-
-
-@contextmanager
-def full(requests: bytes) -> Iterator[socket.socket]:
-    """A socket to which there is nothing to send before give_room(), with requests to be received."""
-    near, far = socket.socketpair()
-    with near, far:
-        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
-        with suppress(BlockingIOError):
-            while True:
-                near.send(b"y", socket.MSG_DONTWAIT)
-        far.sendall(requests)
-        yield near
-
-
-def give_room(near: socket.socket) -> None:
-    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
-
-
-@pytest.mark.parametrize("has_room", [True, False], ids=["no bytes", "no room"])
-def test_another_thread_that_sends_nothing_does_not_answer(has_room: bool, disk: str, tmp_path: Path) -> None:
-    requests = 5
-
-    def send_nothing(near: socket.socket) -> None:
-        if has_room:
-            assert os.write(near.fileno(), b"") == 0
-        else:
-            with pytest.raises(BlockingIOError):
-                near.send(b"y", socket.MSG_DONTWAIT)
-
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(full(b"xx")) for _ in range(requests)]
-        others = stack.enter_context(ThreadPoolExecutor(1))
-
-        def run() -> None:
-            for near in sockets:
-                near.recv(1)
-                others.submit(send_nothing, near).result()
-                near.recv(1)  # more of the same request
-                give_room(near)
-                near.send(b"y")
-
-        path = traced_in_a_thread(run, disk, tmp_path)
-    assert ended(path, os.getpid()) == requests
-    assert total(path, os.getpid(), "handed_over") == total(path, os.getpid(), "interleaved") == 0
-
-
-def test_a_request_that_comes_while_another_thread_answers_the_one_before(disk: str, tmp_path: Path) -> None:
-    sends: queue.Queue[int] = queue.Queue()
-
-    with full(b"xx") as near, ThreadPoolExecutor(1) as others:
-
-        def answer() -> None:
-            sends.put(threading.get_native_id())
-            near.send(b"y")
-
-        def run() -> None:
-            near.recv(1)
-            answering = others.submit(answer)
-            call = Path(f"/proc/self/task/{sends.get()}/syscall")
-            while call.read_text().split()[0] != str(SYS_SENDTO):
-                time.sleep(0.001)
-            near.recv(1)
-            give_room(near)
-            answering.result()
-            near.send(b"y")
-
-        path = traced_in_a_thread(run, disk, tmp_path)
-    assert ended(path, os.getpid()) == 1
-    assert total(path, os.getpid(), "handed_over") == 1
-    assert total(path, os.getpid(), "interleaved") == 0
 
 
 def test_other_processes_are_filtered_out(disk: str, tmp_path: Path, file: Path) -> None:
