@@ -10,11 +10,14 @@ larger than memory. Several files are the older ones of a rotated output, oldest
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
+import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +30,8 @@ from tracer.tracefile import (
     BLOCK_SLOTS,
     DURATION_EMPTY,
     DURATIONS,
+    MOST_NS,
+    NO_SECTOR,
     NO_TEXT,
     Definitions,
     Header,
@@ -68,8 +73,8 @@ IO_COLUMNS: dict[str, pa.DataType] = {
     "origin": TEXT,
     "pid": pa.int64(),
     "comm": TEXT,
-    "cgroup_id": pa.int64(),
-    "inode": pa.int64(),
+    "cgroup_id": pa.uint64(),
+    "inode": pa.uint64(),
     "path": TEXT,
     "component": TEXT,
     "tracing_mode": TEXT,
@@ -106,7 +111,7 @@ class Decoder:
         self.header: Header = read_header(path)
         self._path = path
         self._node = node
-        self._shift = self.header.anchor_unix_ns - self.header.anchor_mono_ns + offset_ns
+        self._shift = self.header.shift_ns + offset_ns
         self._start = self.header.started_unix_ns + offset_ns if start_unix_ns is None else start_unix_ns
         self._components = Components(read_rules(rules))
         self._returns = Returns(read_returns(path, self.header))
@@ -128,7 +133,7 @@ class Decoder:
             "t_unix_ns": pa.array(t_unix_ns),
             "node": _constant(self._node or None, rows),
             "device": self._texts("device", definitions.device_name.values[device], definitions.device_names.list),
-            "sector": pa.array(block["sector"]),
+            "sector": pa.array(block["sector"], mask=block["sector"] == NO_SECTOR),
             "mode": self._texts("mode", _known(block["mode"], len(MODES)), MODES),
             "sync": pa.array((block["flags"] & FLAG_SYNC) != 0),
             "size_bytes": pa.array(block["size_bytes"].astype(np.int64)),
@@ -207,22 +212,35 @@ PLAIN_SCHEMA = pa.schema([(name, pa.string() if kind == TEXT else kind) for name
 
 
 def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | None) -> int:
-    """Writes the rows to the files that are asked for, in one pass; returns how many there were."""
-    csv_writer = pa_csv.CSVWriter(csv, PLAIN_SCHEMA) if csv else None
-    parquet_writer = pa_parquet.ParquetWriter(parquet, SCHEMA, compression="zstd") if parquet else None
+    """Writes the rows to the files that are asked for, in one pass; returns how many there were.
+
+    What fails before the first rows are there leaves these files as they were.
+    """
+    first = list(itertools.islice(batches, 1))
     rows = 0
-    try:
-        for batch in batches:
+    with contextlib.ExitStack() as stack:
+        csv_file, parquet_file = (stack.enter_context(_untouched(path)) if path else None for path in (csv, parquet))
+        for file in (csv_file, parquet_file):
+            if file and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.truncate()
+        csv_writer = stack.enter_context(pa_csv.CSVWriter(csv_file, PLAIN_SCHEMA)) if csv_file else None
+        parquet_writer = (
+            stack.enter_context(pa_parquet.ParquetWriter(parquet_file, SCHEMA, compression="zstd"))
+            if parquet_file
+            else None
+        )
+        for batch in itertools.chain(first, batches):
             rows += batch.num_rows
             if csv_writer:
                 csv_writer.write_batch(plain(batch))
             if parquet_writer:
                 parquet_writer.write_batch(batch)
-    finally:
-        for writer in (csv_writer, parquet_writer):
-            if writer:
-                writer.close()
     return rows
+
+
+def _untouched(path: Path) -> BinaryIO:
+    """Opens it for writing, with what is in it."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags & ~os.O_TRUNC, 0o666))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -234,14 +252,37 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rules", type=Path, default=DEFAULT_RULES, metavar="FILE", help="paths to components (default: %(default)s)"
     )
-    parser.add_argument("--start-unix-ns", type=int, metavar="NS", help="zero of t_us (default: trace start)")
-    parser.add_argument("--offset-ns", type=int, default=0, metavar="NS", help="added to all unix times")
+    parser.add_argument("--start-unix-ns", type=_nanoseconds, metavar="NS", help="zero of t_us (default: trace start)")
+    parser.add_argument("--offset-ns", type=_nanoseconds, default=0, metavar="NS", help="added to all unix times")
     return parser
 
 
+def _nanoseconds(value: str) -> int:
+    number = int(value)
+    if abs(number) >= MOST_NS:
+        raise argparse.ArgumentTypeError(f"{value} is too far away")
+    return number
+
+
+def _overwritten(options: argparse.Namespace) -> str | None:
+    """What is wrong when an output is one of the files that are read, or both outputs are one file."""
+    outputs = [path for path in (options.csv, options.parquet) if path]
+    for output, other in itertools.product(outputs, (*options.files, options.rules)):
+        if output.exists() and other.exists() and output.samefile(other):
+            return f"{output} is {other}, which is read"
+    if len({output.resolve() for output in outputs}) < len(outputs):
+        return f"--csv and --parquet are both {options.csv}"
+    return None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     try:
+        if wrong := _overwritten(options):
+            parser.error(wrong)
+        for file in options.files:
+            read_header(file)
         batches = itertools.chain.from_iterable(
             read_batches(
                 file,
@@ -255,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = write(batches, options.csv, options.parquet)
     except (TraceFileError, RulesError, OSError) as error:
         return failed("tracer.decode", error, options)
-    print(f"{rows} records")
+    print(f"{rows} records", file=sys.stderr)  # stdout may be where the rows go
     return 0
 
 

@@ -55,6 +55,7 @@ RETURN_RECORD = np.dtype(
 )
 RETURN = 16
 NOT_WAITED = -1
+NO_SECTOR = -1
 #: Order of `low` and `high`.
 DURATIONS = ("vfs_ns", "block_ns", "driver_ns", "device_ns", "scheduler_ns")
 DURATION_EMPTY = (1 << 40) - 1
@@ -62,6 +63,8 @@ FIRST_TEXT, LAST_TEXT = 0x20, 0x7E
 #: No trace has more; a higher number is damage, and must not take the memory of so many.
 MOST_DEFINITIONS = 1 << 24
 MOST_DEVICES = 1 << 16
+#: Of unix times and of differences between clocks, so that two of them can be added: until the year 2116.
+MOST_NS = 1 << 62
 
 Slots = np.ndarray[Any, np.dtype[np.void]]
 Places = np.ndarray[Any, np.dtype[np.int32]]
@@ -82,8 +85,13 @@ class Header:
     returns: bool
 
     @property
+    def shift_ns(self) -> int:
+        """From the times in records to unix time."""
+        return self.anchor_unix_ns - self.anchor_mono_ns
+
+    @property
     def started_unix_ns(self) -> int:
-        return self.started_mono_ns - self.anchor_mono_ns + self.anchor_unix_ns
+        return self.started_mono_ns + self.shift_ns
 
 
 def read_header(path: Path) -> Header:
@@ -120,6 +128,8 @@ def _parse_header(path: Path, header_bytes: int, text: bytes) -> Header:
         raise TraceFileError(f"{path}: header without {error}") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise TraceFileError(f"{path}: header is not the expected JSON: {error}") from None
+    if max(abs(header.shift_ns), abs(header.started_unix_ns)) >= MOST_NS:
+        raise TraceFileError(f"{path}: header with impossible clocks")
     if record_bytes != RECORD.itemsize:
         raise TraceFileError(f"{path}: records of {record_bytes} bytes, this decoder reads {RECORD.itemsize}")
     return header
@@ -128,6 +138,12 @@ def _parse_header(path: Path, header_bytes: int, text: bytes) -> Header:
 def _whole(value: object) -> int:
     if type(value) is not int or abs(value) >= 1 << 63:
         raise ValueError(f"{value!r} is not a 64-bit number")
+    return value
+
+
+def _unsigned(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError(f"{value!r} is not an unsigned 64-bit number")
     return value
 
 
@@ -158,7 +174,7 @@ class Numbers:
 class Column:
     """Values by their place."""
 
-    def __init__(self, kind: type[np.generic] = np.int64) -> None:
+    def __init__(self, kind: type[np.generic]) -> None:
         self.values: np.ndarray[Any, Any] = np.zeros(64, kind)
 
     def __setitem__(self, place: int, value: int) -> None:
@@ -190,10 +206,10 @@ class Definitions:
 
     def __init__(self) -> None:
         self.tasks = Numbers(MOST_DEFINITIONS)
-        self.task_pid, self.task_cgroup, self.task_comm = Column(), Column(), Column(np.int32)
+        self.task_pid, self.task_cgroup, self.task_comm = Column(np.int64), Column(np.uint64), Column(np.int32)
         self.comms = Texts()
         self.files = Numbers(MOST_DEFINITIONS)
-        self.file_inode, self.file_path = Column(), Column(np.int32)
+        self.file_inode, self.file_path = Column(np.uint64), Column(np.int32)
         self.paths = Texts()
         self.devices = Numbers(MOST_DEVICES)
         self.device_name = Column(np.int32)
@@ -207,11 +223,11 @@ class Definitions:
         if "task" in content:
             place = self.tasks.place(_whole(content["task"]))
             self.task_pid[place] = _whole(content["pid"])
-            self.task_cgroup[place] = _whole(content["cgroup_id"])
+            self.task_cgroup[place] = _unsigned(content["cgroup_id"])
             self.task_comm[place] = self.comms.code(_text(content["comm"]))
         elif "file" in content:
             place = self.files.place(_whole(content["file"]))
-            self.file_inode[place] = _whole(content["inode"])
+            self.file_inode[place] = _unsigned(content["inode"])
             path = content["path"]
             self.file_path[place] = NO_TEXT if path is None else self.paths.code(_text(path))
         elif "device" in content:

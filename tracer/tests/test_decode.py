@@ -159,9 +159,9 @@ records = st.builds(
     driver_ns=durations,
     device_ns=durations,
     scheduler_ns=durations,
-    sector=st.integers(0, 2**50),
-    cgroup_id=st.integers(0, 2**63 - 1),
-    inode=st.integers(0, 2**63 - 1),
+    sector=st.one_of(st.integers(0, 2**50), st.just(EMPTY)),
+    cgroup_id=st.integers(0, 2**64 - 1),
+    inode=st.integers(0, 2**64 - 1),
     path=st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=80)),
     size_bytes=st.integers(0, 2**32 - 1),
     device=st.sampled_from(list(NAMES)),
@@ -190,7 +190,7 @@ def expected(record: Record) -> dict[str, Any]:
     return {
         "t_unix_ns": record.start_ns + HEADER["anchor_unix_ns"] - HEADER["anchor_mono_ns"],
         "device": NAMES[record.device],
-        "sector": record.sector,
+        "sector": or_none(record.sector),
         "mode": "RWDF"[record.mode],
         "sync": bool(record.flags & 1),
         "size_bytes": record.size_bytes,
@@ -228,7 +228,7 @@ def test_csv_and_parquet_say_the_same(tmp_path: Path, written: list[Record], dat
         rows = list(csv.DictReader(file))
     assert len(rows) == len(written)
     for row, wanted in zip(rows, table.to_pylist(), strict=True):
-        for name in ("total_ns", "vfs_ns", "device_ns", "t_unix_ns", "comm", "pid"):
+        for name in ("total_ns", "vfs_ns", "device_ns", "t_unix_ns", "comm", "pid", "sector", "inode"):
             assert row[name] == ("" if wanted[name] is None else str(wanted[name]))
 
 
@@ -296,6 +296,15 @@ def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
     return lambda _: file_of([PLAIN], {**HEADER, key: value})
 
 
+def set_clocks(anchor_unix_ns: int, anchor_mono_ns: int, started_mono_ns: int) -> Callable[[bytes], bytes]:
+    clocks = {
+        "anchor_unix_ns": anchor_unix_ns,
+        "anchor_mono_ns": anchor_mono_ns,
+        "started_mono_ns": started_mono_ns,
+    }
+    return lambda _: file_of([PLAIN], {**HEADER, **clocks})
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -311,6 +320,9 @@ def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
         (set_header("record_bytes", 96), "records of 96 bytes"),
         (set_header("anchor_unix_ns", "soon"), "not the expected JSON"),
         (set_header("anchor_mono_ns", 1 << 70), "not the expected JSON"),
+        (set_clocks(2**62 + 2**61, -(2**62), 0), "impossible clocks"),
+        (set_clocks(0, 0, 2**62), "impossible clocks"),
+        (set_clocks(-(2**62), 0, 0), "impossible clocks"),
         (lambda _: file_of([], {k: v for k, v in HEADER.items() if k != "started_mono_ns"}), "without 'started"),
         (lambda content: content[:1024] + content[-64:], "task 1, which is not defined"),
         (lambda content: content[:1024] + text_slots({"task": -1}), "damaged definition"),
@@ -319,6 +331,12 @@ def set_header(key: str, value: object) -> Callable[[bytes], bytes]:
             "damaged definition",
         ),
         (lambda content: content[:1024] + b"{" * 63 + b"\n", "damaged definition"),
+        (lambda content: content[:1024] + text_slots({"file": 1, "inode": -1, "path": None}), "damaged definition"),
+        (
+            lambda content: content[:1024] + text_slots({"file": 1, "inode": 1 << 64, "path": None}),
+            "damaged definition",
+        ),
+        (lambda content: content[:1024] + text_slots({"device": 1 << 16, "name": "loop0"}), "damaged definition"),
     ],
 )
 def test_a_file_that_is_no_trace(
@@ -348,3 +366,30 @@ def test_exit_codes_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     path.write_bytes(file_of([PLAIN]))
     assert decode.main([str(path), "--csv", str(tmp_path / "missing" / "io.csv")]) == 4
     assert capsys.readouterr().err.count("\n") == 2
+
+
+clocks = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**62) - 2, -(2**62) + 2), st.integers(0, 2**60))
+
+
+@anywhere
+@given(clocks, clocks, clocks, clocks.map(lambda value: max(min(value, 2**62 - 1), 1 - 2**62)))
+def test_any_clocks_are_added_or_refused(tmp_path: Path, unix: int, mono: int, started: int, offset: int) -> None:
+    path = tmp_path / "io.bin"
+    path.write_bytes(set_clocks(unix, mono, started)(b""))
+    code = decode.main([str(path), f"--offset-ns={offset}"])
+    assert code == (0 if max(abs(unix - mono), abs(started - mono + unix)) < 2**62 else 5)
+
+
+@pytest.mark.parametrize("option", ["--offset-ns", "--start-unix-ns"])
+@pytest.mark.parametrize("value", ["99999999999999999999", str(-(2**62)), "soon"])
+def test_times_of_another_age_are_a_usage_error(option: str, value: str, tmp_path: Path) -> None:
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of([PLAIN]))
+    with pytest.raises(SystemExit) as exit_:
+        decode.main([str(path), f"{option}={value}"])
+    assert exit_.value.code == 2
+
+
+def test_a_flush_has_no_sector(tmp_path: Path) -> None:
+    rows = table_of(tmp_path, [replace(PLAIN, sector=EMPTY, mode=3, size_bytes=0), replace(PLAIN, sector=0)])
+    assert rows["sector"].to_pylist() == [None, 0]

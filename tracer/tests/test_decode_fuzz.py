@@ -94,7 +94,7 @@ def memory_stays_small() -> Iterator[None]:
 def assert_decoded_or_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     code = decode.main([str(path), "--csv", str(path.with_suffix(".csv"))])
-    out, err = capsys.readouterr()
+    err = capsys.readouterr().err
     if code == EXIT_UNREADABLE:
         assert err.startswith(f"tracer.decode: {path}")
         assert err.count("\n") == 1
@@ -104,7 +104,7 @@ def assert_decoded_or_refused(path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert code == 0
     table = decode.read_table(path)
     table.validate(full=True)
-    assert out == f"{table.num_rows} records\n"
+    assert err == f"{table.num_rows} records\n"
 
 
 @many

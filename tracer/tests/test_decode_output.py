@@ -1,0 +1,95 @@
+"""The files that the decoder writes: what is in them when it fails, and what it refuses to write to."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pa_parquet
+import pytest
+
+from tracer import decode
+from tracer.tests.test_decode import PLAIN, file_of
+
+OLD = "what was there, and is longer than any output of the decoder here\n" * 1000
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of([PLAIN, replace(PLAIN, sector=5)]))
+    return path
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "old"
+    path.write_text(OLD)
+    return path
+
+
+def refused(*arguments: object) -> bool:
+    with pytest.raises(SystemExit) as exit_:
+        decode.main([str(argument) for argument in arguments])
+    return exit_.value.code == 2
+
+
+@pytest.mark.parametrize("option", ["--csv", "--parquet"])
+def test_an_input_is_never_overwritten(option: str, trace: Path, tmp_path: Path) -> None:
+    content, other, rules = trace.read_bytes(), tmp_path / "io.bin.1", tmp_path / "my.rules"
+    other.write_bytes(content)
+    rules.write_text("wal path=/**\n")
+    (tmp_path / "link").symlink_to(trace)
+    os.link(trace, tmp_path / "hard")
+    for output in (trace, tmp_path / "link", tmp_path / "hard", tmp_path / "." / ".." / tmp_path.name / "io.bin"):
+        assert refused(other, trace, option, output)
+    assert refused(trace, "--rules", rules, option, rules)
+    assert (trace.read_bytes(), rules.read_text()) == (content, "wal path=/**\n")
+
+
+def test_two_outputs_are_two_files(trace: Path, old: Path) -> None:
+    for output in (old, old.with_name("new")):
+        assert refused(trace, "--csv", output, "--parquet", output.parent / "." / output.name)
+    assert old.read_text() == OLD
+
+
+@pytest.mark.parametrize("option", ["--csv", "--parquet"])
+def test_what_was_there_stays_until_there_are_rows(option: str, trace: Path, old: Path, tmp_path: Path) -> None:
+    damaged, bad_rules = tmp_path / "damaged.bin", tmp_path / "bad.rules"
+    damaged.write_bytes(trace.read_bytes()[:1024] + trace.read_bytes()[-64:])
+    bad_rules.write_text("wal\n")
+    output = [option, str(old)]
+    assert decode.main([str(tmp_path / "missing.bin"), *output]) == 5
+    assert decode.main([str(damaged), *output]) == 5
+    # All headers are looked at before the first file is decoded.
+    assert decode.main([str(trace), str(tmp_path / "missing.bin"), *output]) == 5
+    assert decode.main([str(trace), str(bad_rules), *output]) == 5
+    assert decode.main([str(trace), "--rules", str(bad_rules), *output]) == 2
+    other = "--parquet" if option == "--csv" else "--csv"
+    assert decode.main([str(trace), *output, other, str(tmp_path / "missing" / "out")]) == 4
+    assert old.read_text() == OLD
+
+
+def test_what_was_there_is_replaced(trace: Path, old: Path, tmp_path: Path) -> None:
+    for records in ([PLAIN], []):
+        trace.write_bytes(file_of(records))
+        assert decode.main([str(trace), "--csv", str(old), "--parquet", str(tmp_path / "io.parquet")]) == 0
+        with old.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == pa_parquet.read_table(tmp_path / "io.parquet").num_rows == len(records)
+        old.write_text(OLD)
+
+
+@pytest.mark.parametrize("where", ["pipe", "file"])
+def test_rows_on_stdout_are_rows_only(where: str, trace: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", "/dev/stdout"]
+    with (tmp_path / "out").open("w") as file:
+        stdout = subprocess.PIPE if where == "pipe" else file
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=True)
+    rows = list(csv.DictReader((done.stdout or (tmp_path / "out").read_text()).splitlines()))
+    assert [row["sector"] for row in rows] == ["2048", "5"]
+    assert done.stderr == "2 records\n"
