@@ -34,14 +34,12 @@ from tracer.tracefile import (
     NO_SECTOR,
     NO_TEXT,
     Definitions,
-    Header,
     Numbers,
     Places,
     Slots,
+    TraceFile,
     TraceFileError,
-    read_blocks,
     read_header,
-    read_returns,
 )
 
 EXIT_USAGE = 2
@@ -86,8 +84,9 @@ def read_batches(
     path: Path, *, node: str = "", start_unix_ns: int | None = None, offset_ns: int = 0, rules: Path = DEFAULT_RULES
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows of the file in blocks; see read_table."""
-    decoder = Decoder(path, node=node, start_unix_ns=start_unix_ns, offset_ns=offset_ns, rules=rules)
-    for block, definitions in read_blocks(path, decoder.header):
+    trace = TraceFile(path)
+    decoder = Decoder(trace, node=node, start_unix_ns=start_unix_ns, offset_ns=offset_ns, rules=rules)
+    for block, definitions in trace.requests():
         yield decoder.batch(block, definitions)
 
 
@@ -107,14 +106,13 @@ def read_table(
 class Decoder:
     """From blocks of records to batches of rows."""
 
-    def __init__(self, path: Path, *, node: str, start_unix_ns: int | None, offset_ns: int, rules: Path) -> None:
-        self.header: Header = read_header(path)
-        self._path = path
+    def __init__(self, trace: TraceFile, *, node: str, start_unix_ns: int | None, offset_ns: int, rules: Path) -> None:
+        self._path = trace.path
         self._node = node
-        self._shift = self.header.shift_ns + offset_ns
-        self._start = self.header.started_unix_ns + offset_ns if start_unix_ns is None else start_unix_ns
+        self._shift = trace.header.shift_ns + offset_ns
+        self._start = trace.header.started_unix_ns + offset_ns if start_unix_ns is None else start_unix_ns
         self._components = Components(read_rules(rules))
-        self._returns = Returns(read_returns(path, self.header))
+        self._returns = Returns(trace.returns(), trace.slot_count)
         self._arrays: dict[str, pa.Array] = {}
 
     def batch(self, block: Slots, definitions: Definitions) -> pa.RecordBatch:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -97,17 +98,21 @@ class Header:
 def read_header(path: Path) -> Header:
     """Reads and checks the header; raises TraceFileError with the reason in one line."""
     with path.open("rb") as file:
-        preamble = file.read(PREAMBLE.size)
-        if preamble[: len(MAGIC)] != MAGIC[: len(preamble)] or not preamble:
-            raise TraceFileError(f"{path}: not a trace of block I/O (magic {preamble[:8]!r})")
-        if len(preamble) < PREAMBLE.size:
-            raise TraceFileError(f"{path}: ends within its header")
-        _, version, header_bytes = PREAMBLE.unpack(preamble)
-        if version != VERSION:
-            raise TraceFileError(f"{path}: version {version}, this decoder reads version {VERSION}")
-        if header_bytes % HEADER_ALIGNMENT or header_bytes <= PREAMBLE.size:
-            raise TraceFileError(f"{path}: header of {header_bytes} bytes, no multiple of {HEADER_ALIGNMENT}")
-        text = file.read(header_bytes - PREAMBLE.size)
+        return _read_header(path, file)
+
+
+def _read_header(path: Path, file: BinaryIO) -> Header:
+    preamble = file.read(PREAMBLE.size)
+    if preamble[: len(MAGIC)] != MAGIC[: len(preamble)] or not preamble:
+        raise TraceFileError(f"{path}: not a trace of block I/O (magic {preamble[:8]!r})")
+    if len(preamble) < PREAMBLE.size:
+        raise TraceFileError(f"{path}: ends within its header")
+    _, version, header_bytes = PREAMBLE.unpack(preamble)
+    if version != VERSION:
+        raise TraceFileError(f"{path}: version {version}, this decoder reads version {VERSION}")
+    if header_bytes % HEADER_ALIGNMENT or header_bytes <= PREAMBLE.size:
+        raise TraceFileError(f"{path}: header of {header_bytes} bytes, no multiple of {HEADER_ALIGNMENT}")
+    text = file.read(header_bytes - PREAMBLE.size)
     if len(text) < header_bytes - PREAMBLE.size:
         raise TraceFileError(f"{path}: ends within its header")
     return _parse_header(path, header_bytes, text)
@@ -240,46 +245,53 @@ def _text(value: str) -> str:
     return value.encode("latin-1").decode("utf-8", "replace")
 
 
-def read_blocks(path: Path, header: Header) -> Iterator[tuple[Slots, Definitions]]:
-    """Yields the records of requests in blocks, each with the definitions known by its end."""
-    definitions = Definitions()
-    rest = b""
-    for slots in _blocks(path, header):
-        mode = np.ascontiguousarray(slots["mode"])
-        text = (mode >= FIRST_TEXT) & (mode <= LAST_TEXT)
-        if text.any():
-            *lines, rest = (rest + slots[text].tobytes()).split(b"\n")
-            _define(path, definitions, lines)
-        other = text | (mode == RETURN)
-        block = _chosen(slots, ~other) if other.any() else slots
-        if len(block):
-            yield block, definitions
+class TraceFile:
+    """One file, opened once: it stays that one, and as long as it was, whatever the tracer does to its path."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            self.header = _read_header(path, file)
+            first = self.header.header_bytes
+            #: A last partial one is ignored.
+            self.slot_count = max(0, os.fstat(file.fileno()).st_size - first) // RECORD.itemsize
+            self._slots: Slots = np.empty(0, RECORD)
+            if self.slot_count:
+                self._slots = np.asarray(np.memmap(file, RECORD, "r", first, (self.slot_count,)))
 
-def read_returns(path: Path, header: Header) -> Iterator[Slots]:
-    """Yields the records of calls that have returned, of type RETURN_RECORD, in blocks."""
-    if not header.returns:
-        return
-    for block in _blocks(path, header):
-        chosen = block["mode"] == RETURN
-        if chosen.any():
-            yield _chosen(block, chosen).view(RETURN_RECORD)
+    def requests(self) -> Iterator[tuple[Slots, Definitions]]:
+        """Yields the records of requests in blocks, each with the definitions known by its end."""
+        definitions = Definitions()
+        rest = b""
+        for slots in self._blocks():
+            mode = np.ascontiguousarray(slots["mode"])
+            text = (mode >= FIRST_TEXT) & (mode <= LAST_TEXT)
+            if text.any():
+                *lines, rest = (rest + slots[text].tobytes()).split(b"\n")
+                _define(self.path, definitions, lines)
+            other = text | (mode == RETURN)
+            block = _chosen(slots, ~other) if other.any() else slots
+            if len(block):
+                yield block, definitions
+
+    def returns(self) -> Iterator[Slots]:
+        """Yields the records of calls that have returned, of type RETURN_RECORD, in blocks."""
+        if not self.header.returns:
+            return
+        for block in self._blocks():
+            chosen = block["mode"] == RETURN
+            if chosen.any():
+                yield _chosen(block, chosen).view(RETURN_RECORD)
+
+    def _blocks(self) -> Iterator[Slots]:
+        for first in range(0, self.slot_count, BLOCK_SLOTS):
+            yield self._slots[first : first + BLOCK_SLOTS]
 
 
 def _chosen(block: Slots, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Slots:
     """The slots that are chosen. As plain numbers they are copied five times as fast as records."""
     words = block.view("<u8").reshape(len(block), -1)
     return words.take(np.flatnonzero(chosen), axis=0).view(block.dtype).reshape(-1)
-
-
-def _blocks(path: Path, header: Header) -> Iterator[Slots]:
-    """All slots; a last partial one is ignored."""
-    count = max(0, path.stat().st_size - header.header_bytes) // RECORD.itemsize
-    if count == 0:
-        return
-    slots = np.asarray(np.memmap(path, RECORD, "r", header.header_bytes, (count,)))
-    for first in range(0, count, BLOCK_SLOTS):
-        yield slots[first : first + BLOCK_SLOTS]
 
 
 def _define(path: Path, definitions: Definitions, lines: list[bytes]) -> None:

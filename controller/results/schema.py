@@ -251,7 +251,7 @@ IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     "t_unix_ns": ("ns", "the same in unix time, on the controller's clock"),
     "node": ("", "name of the node"),
     "device": ("", "block device"),
-    "sector": ("512 bytes", "first sector; empty where there is none (`mode` F)"),
+    "sector": ("512 bytes", "first sector; empty for a flush, which has none"),
     "mode": ("", "R read, W write, D discard, F flush"),
     "sync": ("", "the submitter waits for it"),
     "size_bytes": ("bytes", "size of the request"),

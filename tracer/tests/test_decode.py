@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracer import decode, tracefile
+from tracer.components import Rule, read_rules
 from tracer.tests.tracing import EMPTY, RETURN_MODE, RETURN_SLOT, SLOT, Record, pack, text_slots
 
 HEADER: dict[str, Any] = {
@@ -358,6 +359,20 @@ def test_any_damaged_bytes_are_read_or_refused(tmp_path: Path, where: int, value
     path = tmp_path / "io.bin"
     path.write_bytes(content)
     assert decode.main([str(path)]) in (0, 5)
+
+
+def test_a_file_that_is_rotated_meanwhile_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one has another header, and may have fewer slots."""
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of([replace(PLAIN, sector=i) for i in range(3)]))
+
+    def rotated(rules: Path) -> list[Rule]:
+        path.rename(tmp_path / "io.bin.1")
+        path.write_bytes(file_of([replace(PLAIN, sector=99)], header_bytes=2048))
+        return read_rules(rules)
+
+    monkeypatch.setattr(decode, "read_rules", rotated)
+    assert decode.read_table(path)["sector"].to_pylist() == [0, 1, 2]
 
 
 def test_exit_codes_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
