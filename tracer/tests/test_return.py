@@ -179,8 +179,10 @@ def test_threads_are_told_apart(disk: str, tmp_path: Path) -> None:
 
 CALLS = "bpf/syscall.bpf.h"
 RETURNED = "	table = bpf_map_lookup_elem(&vfs_tables, &zero);\n"
-LINGER = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < 60000; i++)\n		;\n"
-LINGER_LONGER = LINGER.replace("2000", "20000").replace("60000", "600000")  # than a busy disk takes for a read
+ROUNDS = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < %d; i++) {\n%s	}\n"
+LINGER = ROUNDS % (60_000, "")
+# Longer than a busy disk takes for a read: the verifier follows 8,192 jumps, so each round takes longer instead.
+LINGER_LONGER = ROUNDS % (600_000, 10 * "		bpf_ktime_get_ns();\n")
 PLACES, FEW = "#define CALL_BUCKET_BITS 13", "#define CALL_BUCKET_BITS 0"
 NOTED, OFTEN = "	call->number = number;\n", "	if (bpf_get_prandom_u32() & 1)\n"
 
@@ -240,7 +242,7 @@ def test_what_completes_while_the_call_returns_was_not_waited_for(disk: str, tmp
         assert trace.stop() == 0
     assert_consistent(trace)
     ahead = [call for call in trace.returns() if call.waited_ns == EMPTY and call.requests]
-    assert len(ahead) >= 100  # of 512 times that the kernel reads ahead
+    assert len(ahead) > len(trace.returns()) / 10 > 5  # here 32 to 89 %
 
 
 def test_calls_whose_requests_are_left_out_have_no_record(disk: str, tmp_path: Path) -> None:
