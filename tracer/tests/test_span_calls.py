@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tracer.tests.spans import NEEDS, ended, samples, total, traced_in_a_thread
 from tracer.tests.test_calls import LIBC, Vector
-from tracer.tests.test_spans import NEEDS, ended, samples, total, traced_in_a_thread
 
 pytestmark = NEEDS
 

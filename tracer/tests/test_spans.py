@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -21,15 +19,22 @@ from typing import Any
 import pytest
 
 from tracer.guests.layout import TESTS_UNTIL
+from tracer.tests.scheduler_log import asleep_ns, runnable_ns
+from tracer.tests.spans import (
+    NEEDS,
+    PARTS,
+    SCHEDULER_LOG,
+    ended,
+    rows,
+    samples,
+    total,
+    traced_in_a_thread,
+    tracing_spans,
+)
 from tracer.tests.test_context import drop_from_cache, has_loopback
 from tracer.tests.test_fine import quantile
-from tracer.tests.tracing import Trace, altered, ftrace, threads_of, tracing
+from tracer.tests.tracing import altered, tracing
 
-NEEDS = [
-    pytest.mark.bpf,
-    pytest.mark.root,
-    pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not account waiting"),
-]
 pytestmark = NEEDS
 
 SPAN_END = "static __always_inline void span_end("
@@ -51,18 +56,9 @@ for _ in range(int(sys.argv[2])):
 print("done", flush=True)
 sys.stdin.read()
 """
-PARTS = ("compute", "vfs", "io", "lock", "run_queue", "other")
 MS = 1_000_000
 AROUND_NS = 5 * MS  # what Python does between a server's clocks and the begin and end of a span, on a busy machine
 TICK_NS = 10 * MS  # of /proc/stat, which rounds down
-WAKE_UP = re.compile(r"-(\d+) +\[\d+\] ..(\S).* sched_wakeup: .* pid=(\d+) .* target_cpu=(\d+)")
-IN_INTERRUPT = "hHsZz"
-#: Then an interrupt that comes while a program looks for a thread's span finds none (kernel commit e8b02296a6b8).
-FINDS_NONE = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 2)
-IDLE = "0"
-SWITCH = re.compile(r"\[(\d+)\] .* prev_pid=(\d+) .* prev_state=(\S+) .* next_pid=(\d+) ")
-AT = re.compile(r" (\d+)\.(\d{6}): sched_")
-SCHEDULER_LOG = "scheduler.log"
 
 
 @dataclass
@@ -106,143 +102,6 @@ def ask(client: socket.socket, kind: str, amount: int) -> dict[str, Any]:
     with client.makefile() as lines:
         answer: dict[str, Any] = json.loads(lines.readline())
     return answer
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def samples(path: Path) -> list[dict[str, int]]:
-    """Of all threads, in the order of their ends; the parts of each add up to it."""
-    found = [
-        {name: int(value) for name, value in row.items() if name != "comm"} for row in rows(Path(f"{path}.samples"))
-    ]
-    for sample in found:
-        assert sample["total_ns"] == sum(sample[f"{part}_ns"] for part in PARTS)
-    return found
-
-
-def total(path: Path, pid: int, column: str) -> int:
-    return sum(int(row[column]) for row in rows(path) if int(row["pid"]) == pid)
-
-
-def ended(path: Path, pid: int) -> int:
-    """How many spans there were, with those whose times are not known because a switch to their thread was not seen."""
-    return total(path, pid, "spans") + total(path, pid, "switch_not_seen")
-
-
-def hidden_from_programs(log: Path, pid: int) -> int:
-    """How often a thread of the process woke up or got a CPU and no program can have seen it, by the kernel's own log.
-
-    Those are the switches away from threads of process 1, which are not in the log either: the next one on the same CPU
-    is away from a thread to which there was none. And the wake-ups that interrupt such a thread, or are not there. Of
-    the idle task's the log may miss some that programs see. Before Linux 6.2, too, wake-ups that interrupt a thread.
-    """
-    running: dict[str, str] = {}
-    asleep: set[str] = set()
-    hidden: list[str] = []
-    first = threads_of(1)
-    for line in log.read_text().splitlines():
-        if woken := WAKE_UP.search(line):
-            interrupted, context, thread, cpu = woken.groups()
-            may_find_none = FINDS_NONE and interrupted != IDLE and context in IN_INTERRUPT
-            if interrupted not in first and not may_find_none:
-                asleep.discard(thread)
-            if thread in first and running.get(cpu) == IDLE:
-                running[cpu] = thread
-        elif switch := SWITCH.search(line):
-            cpu, before, state, after = switch.groups()
-            if running.get(cpu, before) != before and running[cpu] in first:
-                hidden.append(before)
-            if after in asleep:
-                hidden.append(after)
-            asleep -= {before, after}
-            if not state.startswith("R"):
-                asleep.add(before)
-            running[cpu] = after
-    threads = threads_of(pid)
-    return sum(thread in threads for thread in hidden)
-
-
-def runnable_ns(log: Path, sample: dict[str, int]) -> int:
-    """For how long the span's thread was runnable without a CPU, by the kernel's own log.
-
-    Not by the scheduler's account: where a wake-up has preempted the thread, that begins with the wake-up, before the
-    thread leaves the CPU (RQCF_REQ_SKIP), 2.6 ms of 640 with 1,600 of them a second.
-    """
-    begin_ns, end_ns = sample["t_mono_ns"], sample["t_mono_ns"] + sample["total_ns"]
-    thread, waited_ns, since_ns = str(sample["tid"]), 0, None
-    for line in log.read_text().splitlines():
-        if not (at := AT.search(line)):
-            continue
-        now_ns = int(at[1]) * 1_000_000_000 + int(at[2]) * 1000
-        if (woken := WAKE_UP.search(line)) and woken[3] == thread:
-            since_ns = since_ns or now_ns
-        elif (switch := SWITCH.search(line)) and switch[2] == thread:
-            since_ns = now_ns if switch[3].startswith("R") else None
-        elif switch and switch[4] == thread and since_ns is not None:
-            waited_ns += max(0, min(now_ns, end_ns) - max(since_ns, begin_ns))
-            since_ns = None
-    return waited_ns
-
-
-def asleep_ns(log: Path, sample: dict[str, int], state: str) -> int | None:
-    """For how long the span's thread slept in this state, by the kernel's own log.
-
-    None: the log misses how it came back to a CPU, as it may where the idle task ran there.
-    """
-    begin_ns, end_ns = sample["t_mono_ns"], sample["t_mono_ns"] + sample["total_ns"]
-    thread, slept_ns, since_ns = str(sample["tid"]), 0, None
-    for line in log.read_text().splitlines():
-        if not (at := AT.search(line)):
-            continue
-        now_ns = int(at[1]) * 1_000_000_000 + int(at[2]) * 1000
-        woken, switch = WAKE_UP.search(line), SWITCH.search(line)
-        if (woken and woken[3] == thread) or (switch and switch[4] == thread):
-            if since_ns is not None:
-                slept_ns += max(0, min(now_ns, end_ns) - max(since_ns, begin_ns))
-            since_ns = None
-        elif switch and switch[2] == thread:
-            if since_ns is not None and begin_ns <= since_ns < end_ns:
-                return None
-            since_ns = now_ns if switch[3].startswith(state) else None
-    return slept_ns
-
-
-@contextmanager
-def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, Path]]:
-    """Spans without times are as many, at most, as the kernel hides wake-ups and switches of their threads."""
-    path = tmp_path / "spans.csv"
-    arguments = ("--device", disk, "--pid", str(pid), "--spans", str(path), "--span-sample", "1")
-    with ftrace(tmp_path, "sched/sched_switch", "sched/sched_wakeup") as log:
-        with tracing(tmp_path / "io.bin", *arguments) as trace:
-            yield trace, path
-        kept = tmp_path / SCHEDULER_LOG
-        kept.write_text(log.read_text())
-        assert sum(int(row["switch_not_seen"]) for row in rows(path)) <= hidden_from_programs(kept, pid)
-
-
-def traced_in_a_thread(run: Callable[[], None], disk: str, tmp_path: Path) -> Path:
-    """The spans of this process, in a thread of which that ran."""
-    done, read = threading.Event(), threading.Event()
-
-    def run_and_stay() -> None:
-        run()
-        done.set()
-        read.wait()  # is there as long as the kernel's log is read
-
-    thread = threading.Thread(target=run_and_stay)
-    try:
-        with tracing_spans(tmp_path, disk, os.getpid()) as (trace, path):
-            thread.start()
-            assert done.wait(30)
-            assert trace.stop() == 0
-    finally:
-        read.set()
-        if thread.ident:  # not where the trace was refused, or the backend has no spans
-            thread.join()
-    return path
 
 
 @pytest.fixture
