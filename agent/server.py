@@ -100,9 +100,9 @@ class AgentService(api_grpc.AgentServicer):
 
     async def FetchFile(self, request: api.FileRequest, context: Context) -> AsyncIterator[api.FileChunk]:
         try:
-            if request.name in _HIDDEN:
-                raise JobRefusedError(f"{request.name} is not handed out")
             path = self._open_session().file(request.job_id, request.name)
+            if path.name in _HIDDEN:
+                raise JobRefusedError(f"{request.name} is not handed out")
         except JobRefusedError as error:
             await self._refuse(context, error)
         with path.open("rb") as file:

@@ -274,7 +274,7 @@ def test_no_file_outside_a_job_is_handed_out(agent: Running) -> None:
     async def use(recorder: Recorder) -> None:
         await recorder.client.start(job(mode="quick"))
         stub = recorder.client._stub
-        for name in ("../../../agent.json", "job.properties", "/etc/passwd"):
+        for name in ("../../../agent.json", "job.properties", "./job.properties", "x/job.properties", "/etc/passwd"):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 async for _ in stub.FetchFile(api.FileRequest(job_id="job", name=name)):
                     pass
