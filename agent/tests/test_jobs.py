@@ -1,0 +1,35 @@
+"""Jobs without an agent around them; shell scripts stand in for the programs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent.api import agent_pb2 as api
+from agent.jobs import Job
+from agent.programs import Launch
+
+
+def events_of(script: str, folder: Path) -> list[api.JobEvent]:
+    """All that is told of a client until its end; it is this shell script."""
+    events: list[api.JobEvent] = []
+    launch = Launch("client", ["sh", "-c", script], folder, stdout_file=folder / "stdout.log")
+
+    async def use() -> None:
+        job = Job("job", launch, 60, events.append)
+        await job.start()
+        await asyncio.wait_for(job.ended.wait(), 20)
+
+    asyncio.run(use())
+    return events
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_the_end_of_a_job_is_told_although_its_log_is_on_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "stderr.log").symlink_to("/dev/full")
+    # More than fits between the program and its reader: who stops reading stops the program.
+    end = events_of("yes no space left | head -n 30000 >&2; exit 4", tmp_path)[-1]
+    assert (end.state, end.exit_code) == (api.JobEvent.FAILED, 4)
+    assert "no space left" in end.message
