@@ -24,6 +24,8 @@ from agent.programs import Launch
 State = api.JobEvent
 Publish = Callable[[api.JobEvent], None]
 LOG = logging.getLogger("agent")
+#: What a client has counted, by the names in its status.
+_COUNTS = ("operations", "planned", "errors")
 _POLL_S = 1.0
 _LAST_WORDS = 8
 _OVERDUE_GRACE_S = 15.0
@@ -155,9 +157,11 @@ class Job:
         return status is not None
 
     def _take(self, status: dict[str, Any]) -> None:
-        self.status = status
-        state = {"ready": State.READY, "connecting": State.STARTING}.get(str(status.get("state")), State.RUNNING)
-        self._state = state
+        # Warnings and last words come without counts: what was counted before stands.
+        self.status = {**{name: self.status[name] for name in _COUNTS if name in self.status}, **status}
+        state = str(status.get("state"))
+        if state != "failed":  # which also says who could not begin, and so was never ready
+            self._state = {"ready": State.READY, "connecting": State.STARTING}.get(state, State.RUNNING)
         self._publish(self._event(""))
 
     def _event(self, message: str, exit_code: int = 0) -> api.JobEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,20 @@ def test_the_end_of_a_job_is_told_although_its_log_is_on_a_full_disk(tmp_path: P
     end = events_of("yes no space left | head -n 30000 >&2; exit 4", tmp_path)[-1]
     assert (end.state, end.exit_code) == (api.JobEvent.FAILED, 4)
     assert "no space left" in end.message
+
+
+def test_who_fails_while_it_connects_was_never_ready(tmp_path: Path) -> None:
+    lines = ({"state": "connecting"}, {"state": "failed", "message": "nobody answers"})
+    *before, end = events_of("".join(f"echo '{json.dumps(line)}' >&2;" for line in lines) + "exit 3", tmp_path)
+    assert [event.state for event in before] == [api.JobEvent.STARTING, api.JobEvent.STARTING]
+    assert end.state == api.JobEvent.FAILED and "nobody answers" in end.message
+
+
+def test_last_words_leave_the_counts_as_they_were(tmp_path: Path) -> None:
+    lines = (
+        {"state": "measuring", "operations": 7, "planned": 9, "errors": 2, "ops_per_s": 3.5},
+        {"state": "failed", "message": "out of luck"},
+    )
+    end = events_of("".join(f"echo '{json.dumps(line)}' >&2;" for line in lines) + "exit 4", tmp_path)[-1]
+    counts = {"operations": 7, "planned": 9, "errors": 2}
+    assert json.loads(end.status_json) == {"state": "failed", "message": "out of luck", **counts}
