@@ -1,4 +1,4 @@
-"""Jobs without an agent around them; shell scripts stand in for the programs."""
+"""Jobs and their session without an agent around them; shell scripts stand in for the programs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import asyncio
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent.api import agent_pb2 as api
+from agent.config import AgentConfig
 from agent.jobs import Job
-from agent.programs import Launch
+from agent.programs import JobRefusedError, Launch
+from agent.session import Session
 
 
 def events_of(script: str, folder: Path) -> list[api.JobEvent]:
@@ -51,3 +54,23 @@ def test_last_words_leave_the_counts_as_they_were(tmp_path: Path) -> None:
     end = events_of("".join(f"echo '{json.dumps(line)}' >&2;" for line in lines) + "exit 4", tmp_path)[-1]
     counts = {"operations": 7, "planned": 9, "errors": 2}
     assert json.loads(end.status_json) == {"state": "failed", "message": "out of luck", **counts}
+
+
+def test_a_job_that_is_started_while_its_session_closes_is_ended(tmp_path: Path) -> None:
+    program = tmp_path / "client-stand-in"
+    program.write_text("#!/bin/sh\nexec sleep 300\n")
+    program.chmod(0o755)
+    config = AgentConfig("node1", "127.0.0.1", 1, 2, tmp_path / "work", "client", {"client": program}, {})
+    client = api.ClientSpec(verb="run", binding="noop", threads=1, shard=0, shards=1)
+    spec = api.JobSpec(job_id="job", deadline_ms=60_000, client=client)
+
+    async def use() -> list[psutil.Process]:
+        session = Session("run", config)
+        starting = asyncio.create_task(session.start(spec))
+        await asyncio.sleep(0)  # until it waits for its process
+        await session.close("no sign of life from the controller")
+        with pytest.raises(JobRefusedError, match="closed meanwhile"):
+            await starting
+        return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+    assert asyncio.run(use()) == []
