@@ -34,7 +34,7 @@ TRACER = Path(__file__).resolve().parents[2] / "tracer" / "build" / "strata-iotr
 CLIENT_STAND_IN = """#!/bin/sh
 echo '{"state":"ready"}' >&2
 read start || exit 5
-echo "{\\"state\\":\\"measuring\\",\\"operations\\":7,\\"start\\":$start}" >&2
+echo "{\\"state\\":\\"measuring\\",\\"operations\\":7,\\"ops_per_s\\":3.5,\\"start\\":$start}" >&2
 echo "$@" > arguments
 echo result lines
 case "$(cat job.properties)" in *mode=quick*) exit 0;; *mode=broken*) echo out of luck >&2; exit 4;; esac
@@ -314,6 +314,20 @@ def test_metrics_show_what_runs(agent: Running) -> None:
     text = with_session(agent, use)
     assert 'strata_agent_jobs_running{node="node1"} 1.0' in text
     assert 'strata_client_operations_total{job="metered",node="node1"} 7.0' in text
+    assert 'strata_client_operations_per_second{job="metered",node="node1"} 3.5' in text
+
+
+def test_metrics_of_a_job_that_has_ended_are_its_counts(agent: Running) -> None:
+    async def use(recorder: Recorder) -> str:
+        await recorder.client.start(job("metered", mode="quick"))
+        await recorder.client.ready("metered", 20)
+        await recorder.client.go("metered", 1)
+        await recorder.client.end("metered")
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(agent.metrics).read().decode())
+
+    text = with_session(agent, use)
+    assert 'strata_client_operations_total{job="metered",node="node1"} 7.0' in text
+    assert "strata_client_operations_per_second{" not in text, "nothing was done in the last second"
 
 
 def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
