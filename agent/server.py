@@ -157,7 +157,9 @@ def _evict(folder: Path) -> api.Evicted:
     """Writes back and drops the cached pages of every file below ``folder`` (posix_fadvise(2), DONTNEED)."""
     os.sync()  # dirty pages are not dropped
     files = size = 0
-    for path in folder.rglob("*"):
+    # Not rglob, which fails at a directory that the database deletes meanwhile.
+    paths = (Path(directory) / name for directory, _, names in os.walk(folder) for name in names)
+    for path in paths:
         try:
             if not path.is_file():
                 continue

@@ -24,6 +24,8 @@ import pytest
 
 from agent.api import agent_pb2 as api
 from agent.api import agent_pb2_grpc as api_grpc
+from agent.server import _evict
+from controller import client
 from controller.client import AgentClient, Certificates
 from controller.errors import DeployError, RunError
 from controller.pki import CONTROLLER, ensure_pki, identity
@@ -343,6 +345,23 @@ def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
     evicted = with_session(agent, lambda recorder: recorder.client.evict_page_cache())
     assert (evicted.files, evicted.bytes) == (1, 1 << 20)
     assert cached_pages() == 0
+
+
+def test_eviction_goes_on_where_the_database_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory is gone between being listed in its parent and being listed itself."""
+    (tmp_path / "compacted").mkdir()
+    (tmp_path / "block").write_bytes(bytes(4096))
+    scandir = os.scandir
+
+    def late(path: str) -> Any:
+        if Path(path).name == "compacted":
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    evicted = _evict(tmp_path)
+    assert (evicted.files, evicted.bytes) == (1, 4096)
+    assert not (tmp_path / "compacted").exists()
 
 
 def _trace(agent: Running, **options: Any) -> Path:
