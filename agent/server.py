@@ -27,6 +27,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 LOG = logging.getLogger("agent")
 _CHUNK_BYTES = 1 << 20
 _HIDDEN = {"job.properties"}  # may hold a password
+#: A controller asks a silent agent every 10 s whether it is there (controller/client.py); unasked, gRPC takes that for
+#: abuse and closes the connection.
+_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
 
 
 class AgentService(api_grpc.AgentServicer):
@@ -182,7 +185,7 @@ def _credentials(config: AgentConfig) -> grpc.ServerCredentials:
 async def serve(config: AgentConfig) -> None:
     """Serves until SIGTERM or SIGINT; then ends what runs. Raises OSError when the port cannot be had."""
     service = AgentService(config)
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0), _PINGS])
     api_grpc.add_AgentServicer_to_server(service, server)
     where = f"{config.address}:{config.port}"
     try:

@@ -237,6 +237,24 @@ def test_a_killed_agent_leaves_nothing_running(agent: Running) -> None:
     assert len(with_session(agent, use)) == 1
 
 
+def test_an_agent_that_falls_silent_is_lost(agent: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its node has no power or no network any more: nobody closes the connection."""
+    sooner = [(name, 1000 if name.endswith("_ms") else value) for name, value in client._KEEPALIVE]
+    monkeypatch.setattr(client, "_KEEPALIVE", sooner)
+
+    async def use(recorder: Recorder) -> list[str]:
+        await recorder.client.start(job())
+        await recorder.client.ready("job", 20)
+        os.kill(agent.process.pid, signal.SIGSTOP)
+        try:
+            await asyncio.to_thread(wait_until, lambda: recorder.lost)
+        finally:
+            os.kill(agent.process.pid, signal.SIGCONT)
+        return recorder.lost
+
+    assert len(with_session(agent, use)) == 1
+
+
 def test_one_controller_at_a_time(agent: Running) -> None:
     async def use(_: Recorder) -> str:
         second = Recorder(agent)
