@@ -157,6 +157,8 @@ class AgentClient:
         for entry in listing.files:
             if only not in (None, entry.name):
                 continue
+            if entry.name in ("", "..") or "/" in entry.name:  # a node that was taken over must not write elsewhere
+                raise RunError(f"{job_id} has a file {entry.name!r}, which no job writes", node=self.node)
             chunks = self._stub.FetchFile(api.FileRequest(job_id=job_id, name=entry.name), timeout=600)
             try:
                 digest = await _receive(chunks, folder / entry.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import hashlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -301,6 +302,28 @@ def test_no_file_outside_a_job_is_handed_out(agent: Running) -> None:
             assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
     with_session(agent, use)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/nonexistent/outside", "..", "a/../../outside", ""])
+def test_no_file_is_fetched_to_outside_its_folder(
+    agent: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What an agent that is not ours any more may answer."""
+
+    async def lies(*_: Any, **__: Any) -> api.FileList:
+        return api.FileList(files=[api.FileEntry(name=name, sha256=hashlib.sha256().hexdigest())])
+
+    async def nothing() -> AsyncIterator[api.FileChunk]:
+        yield api.FileChunk()
+
+    async def use(recorder: Recorder) -> None:
+        monkeypatch.setattr(recorder.client._stub, "ListFiles", lies)
+        monkeypatch.setattr(recorder.client._stub, "FetchFile", lambda *_, **__: nothing())
+        with pytest.raises(RunError, match="which no job writes"):
+            await recorder.client.fetch("job", tmp_path / "results" / "job")
+
+    with_session(agent, use)
+    assert not list(tmp_path.rglob("outside"))
 
 
 def test_a_stranger_is_refused(agent: Running, tmp_path: Path) -> None:
