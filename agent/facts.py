@@ -121,8 +121,13 @@ def _os_name() -> str | None:
 
 
 def _java_version() -> str | None:
+    """Of the java that runs the load client: it is chosen as in ycsb-fork/bin/launch.sh."""
+    own = Path(os.environ.get("JAVA_HOME") or "/nonexistent") / "bin" / "java"
+    java = str(own) if os.access(own, os.X_OK) else "java"
     try:
-        answer = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=20, check=False)
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return answer.stderr.splitlines()[0] if answer.returncode == 0 and answer.stderr else None
+    # Not always the first line: before it stands what was taken from JAVA_TOOL_OPTIONS.
+    lines = answer.stderr.splitlines() if answer.returncode == 0 else []
+    return next((line for line in lines if " version " in line), None)

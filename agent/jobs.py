@@ -10,8 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
+from io import FileIO
+from pathlib import Path
 from typing import Any
 
 from agent.api import agent_pb2 as api
@@ -19,6 +23,9 @@ from agent.programs import Launch
 
 State = api.JobEvent
 Publish = Callable[[api.JobEvent], None]
+LOG = logging.getLogger("agent")
+#: What a client has counted, by the names in its status.
+_COUNTS = ("operations", "planned", "errors")
 _POLL_S = 1.0
 _LAST_WORDS = 8
 _OVERDUE_GRACE_S = 15.0
@@ -80,18 +87,19 @@ class Job:
         readers = [asyncio.create_task(self._read_stderr(process.stderr))]
         if process.stdout is not None:
             readers.append(asyncio.create_task(self._read_stdout(process.stdout)))
-        if self.launch.status_file is not None:
-            readers.append(asyncio.create_task(self._poll_status()))
+        polling = asyncio.create_task(self._poll_status()) if self.launch.status_file is not None else None
         try:
             exit_code = await asyncio.wait_for(process.wait(), self._deadline_s)
         except TimeoutError:
             self._overdue = True
             self._ended_because = f"its deadline of {self._deadline_s:.0f} s passed"
             exit_code = await _end(process, _OVERDUE_GRACE_S)
-        for reader in readers[: 2 if process.stdout is not None else 1]:
-            await reader
-        for reader in readers:
-            reader.cancel()
+        # Whatever became of them: an end that is told to nobody would keep the session and the agent for ever.
+        for failure in await asyncio.gather(*readers, return_exceptions=True):
+            if failure is not None:
+                LOG.error("reading what %s says: %r", self.job_id, failure)
+        if polling is not None:
+            polling.cancel()
         self._read_status_file()
         if self.launch.at_end is not None:
             with contextlib.suppress(OSError):  # a full disk has ended the program, too, which said so
@@ -115,12 +123,14 @@ class Job:
 
     async def _read_stderr(self, stream: asyncio.StreamReader | None) -> None:
         assert stream is not None
-        with (self.launch.folder / "stderr.log").open("wb") as log:
+        with _open_log(self.launch.folder / "stderr.log") as log:
             async for line in _lines(stream):
                 if line.startswith(b"{") and (status := _parse(line)) is not None:
                     self._take(status)
                 else:
-                    log.write(line)
+                    # On a full disk the reading goes on: else the program waits for its reader.
+                    with contextlib.suppress(OSError):
+                        log.write(line)
                     self._last_words = [*self._last_words, line.decode(errors="replace").strip()][-_LAST_WORDS:]
 
     async def _read_stdout(self, stream: asyncio.StreamReader) -> None:
@@ -140,15 +150,18 @@ class Job:
         if self.launch.status_file is None:
             return False
         try:
-            self.status = json.loads(self.launch.status_file.read_text())
-        except (OSError, ValueError):
+            status = _parse(self.launch.status_file.read_bytes())
+        except OSError:
             return False
-        return True
+        self.status = status or self.status
+        return status is not None
 
     def _take(self, status: dict[str, Any]) -> None:
-        self.status = status
-        state = {"ready": State.READY, "connecting": State.STARTING}.get(str(status.get("state")), State.RUNNING)
-        self._state = state
+        # Warnings and last words come without counts: what was counted before stands.
+        self.status = {**{name: self.status[name] for name in _COUNTS if name in self.status}, **status}
+        state = str(status.get("state"))
+        if state != "failed":  # which also says who could not begin, and so was never ready
+            self._state = {"ready": State.READY, "connecting": State.STARTING}.get(state, State.RUNNING)
         self._publish(self._event(""))
 
     def _event(self, message: str, exit_code: int = 0) -> api.JobEvent:
@@ -156,6 +169,15 @@ class Job:
             job_id=self.job_id, state=self._state, exit_code=exit_code, message=message,
             status_json=json.dumps(self.status), t_unix_ns=time.time_ns(),
         )  # fmt: skip
+
+
+def _open_log(path: Path) -> FileIO:
+    """Unbuffered, so that a full disk is met when a line is written and not when the file is closed."""
+    try:
+        return path.open("wb", buffering=0)
+    except OSError as error:
+        LOG.error("%s: %s", path, error.strerror)
+        return Path(os.devnull).open("wb", buffering=0)
 
 
 async def _end(process: asyncio.subprocess.Process, grace_s: float) -> int:

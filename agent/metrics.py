@@ -17,7 +17,7 @@ _FROM_STATUS = {
         "tracer",
         "completions",
         "counter",
-        "requests that the block layer completed",
+        "requests of which records were to be made",
     ),
     "strata_tracer_emitted": ("tracer", "emitted", "counter", "I/O records written"),
     "strata_tracer_dropped": ("tracer", "dropped", "counter", "I/O records lost"),
@@ -52,7 +52,9 @@ class AgentCollector(Collector):
             )
             for job in jobs:
                 value = job.status.get(member)
-                if job.launch.kind == kind and isinstance(value, int | float):
+                # A rate of the last second is none of a job that has ended; its counts stay.
+                shown = job.launch.kind == kind and (job.running or metric_type == "counter")
+                if shown and isinstance(value, int | float):
                     family.add_metric([self._node, job.job_id], value)
             yield family
 

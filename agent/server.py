@@ -27,6 +27,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 LOG = logging.getLogger("agent")
 _CHUNK_BYTES = 1 << 20
 _HIDDEN = {"job.properties"}  # may hold a password
+#: A controller asks a silent agent every 10 s whether it is there (controller/client.py); unasked, gRPC takes that for
+#: abuse and closes the connection.
+_PINGS = ("grpc.http2.min_ping_interval_without_data_ms", 5_000)
 
 
 class AgentService(api_grpc.AgentServicer):
@@ -100,9 +103,9 @@ class AgentService(api_grpc.AgentServicer):
 
     async def FetchFile(self, request: api.FileRequest, context: Context) -> AsyncIterator[api.FileChunk]:
         try:
-            if request.name in _HIDDEN:
-                raise JobRefusedError(f"{request.name} is not handed out")
             path = self._open_session().file(request.job_id, request.name)
+            if path.name in _HIDDEN:
+                raise JobRefusedError(f"{request.name} is not handed out")
         except JobRefusedError as error:
             await self._refuse(context, error)
         with path.open("rb") as file:
@@ -157,7 +160,9 @@ def _evict(folder: Path) -> api.Evicted:
     """Writes back and drops the cached pages of every file below ``folder`` (posix_fadvise(2), DONTNEED)."""
     os.sync()  # dirty pages are not dropped
     files = size = 0
-    for path in folder.rglob("*"):
+    # Not rglob, which fails at a directory that the database deletes meanwhile.
+    paths = (Path(directory) / name for directory, _, names in os.walk(folder) for name in names)
+    for path in paths:
         try:
             if not path.is_file():
                 continue
@@ -180,7 +185,7 @@ def _credentials(config: AgentConfig) -> grpc.ServerCredentials:
 async def serve(config: AgentConfig) -> None:
     """Serves until SIGTERM or SIGINT; then ends what runs. Raises OSError when the port cannot be had."""
     service = AgentService(config)
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0), _PINGS])
     api_grpc.add_AgentServicer_to_server(service, server)
     where = f"{config.address}:{config.port}"
     try:

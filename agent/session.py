@@ -25,6 +25,7 @@ class Session:
         self.config = config
         self.folder = config.work_dir / self.run_id
         self.jobs: dict[str, Job] = {}
+        self._closed = False
         self.events: asyncio.Queue[api.JobEvent] = asyncio.Queue(_QUEUE_EVENTS)
         # What an earlier run left is gone now; the same run's files stay, for a controller that comes back for them.
         config.work_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -44,6 +45,9 @@ class Session:
             launch = plan_launch(spec, self.config, folder)
             job = Job(job_id, launch, spec.deadline_ms / 1000, self._publish)
             await job.start()
+            if self._closed:  # while the process was started: nobody would end it
+                await job.stop(_STOP_GRACE_S)
+                raise JobRefusedError(f"job {job_id}: the session was closed meanwhile")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)  # so that it may be tried again
             raise
@@ -73,6 +77,7 @@ class Session:
 
     async def close(self, because: str) -> None:
         """Ends every job that still runs; their files stay until the next session."""
+        self._closed = True
         running = [job for job in self.jobs.values() if job.running]
         for job in running:
             LOG.warning("stopping %s: %s", job.job_id, because)

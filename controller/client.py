@@ -22,6 +22,14 @@ LEASE_MS = 10_000
 _BEAT_S = 2.0
 _CALL_S = 30.0
 _T = TypeVar("_T")
+#: A node that loses its power or its network closes no connection, and TCP alone notices after a quarter of an hour
+#: (tcp_retries2 in ip-sysctl of the kernel). So a silent agent is asked whether it is there.
+_KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),  # of a ping that gRPC sends to measure the way: it holds up the one above
+    ("grpc.http2.max_pings_without_data", 0),  # as many as it takes
+]
 ENDED = (api.JobEvent.DONE, api.JobEvent.FAILED)
 
 
@@ -56,7 +64,7 @@ class AgentClient:
     ) -> None:
         self.node = node
         self.address = address
-        self._channel = grpc.aio.secure_channel(address, certificates.credentials())
+        self._channel = grpc.aio.secure_channel(address, certificates.credentials(), options=_KEEPALIVE)
         self._stub = api_grpc.AgentStub(self._channel)
         self._on_event = on_event
         self._on_lost = on_lost
@@ -149,6 +157,8 @@ class AgentClient:
         for entry in listing.files:
             if only not in (None, entry.name):
                 continue
+            if entry.name in ("", "..") or "/" in entry.name:  # a node that was taken over must not write elsewhere
+                raise RunError(f"{job_id} has a file {entry.name!r}, which no job writes", node=self.node)
             chunks = self._stub.FetchFile(api.FileRequest(job_id=job_id, name=entry.name), timeout=600)
             try:
                 digest = await _receive(chunks, folder / entry.name)

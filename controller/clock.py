@@ -22,7 +22,8 @@ async def read_offset(ask: Callable[[], Awaitable[tuple[int, int]]], attempts: i
     """The reading with the tightest bound of several. ``ask`` returns the node's (unix, monotonic) ns."""
     best: ClockReading | None = None
     for _ in range(attempts):
-        sent_unix, sent = time_ns(), monotonic_ns()
+        # In this order: a pause between the two makes the round trip, and so the bound, longer.
+        sent, sent_unix = monotonic_ns(), time_ns()
         t_unix_ns, t_mono_ns = await ask()
         round_trip = monotonic_ns() - sent
         # Rounded up: the bound must hold for odd round trips too.

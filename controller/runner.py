@@ -25,7 +25,7 @@ from controller.phases import Measurement
 from controller.pki import CONTROLLER, identity
 from controller.plan import Plan
 from controller.progress import Progress
-from controller.results.finish import finish
+from controller.results.finish import begin_judging, finish
 from controller.results.store import RunStore, write_atomically
 from viz.report import write_report
 
@@ -191,11 +191,11 @@ def _finish(
         durability=database.durability(),
         settings=request.plan.database.settings,
     )
-    measured = bool(store.client_phases())
-    store.update_manifest(status="complete" if error is None else "partial" if measured else "failed", reasons=reasons)
-    if not measured:
+    if not store.client_phases():
+        store.update_manifest(status="complete" if error is None else "failed", reasons=reasons)
         store.record_files()
         return Verdict(store, error)
+    begin_judging(store, reasons)
     progress.status("joining")
     finished = finish(store.path, io_csv=request.plan.io_csv)
     if error is None and not finished.trusted:

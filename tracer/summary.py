@@ -149,6 +149,8 @@ def _columns(value: str) -> list[str]:
     for name in names:
         if name not in GROUPED_BY:
             raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(GROUPED_BY)}")
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{value!r} names a column twice")
     return names
 
 

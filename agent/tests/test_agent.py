@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import hashlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ import pytest
 
 from agent.api import agent_pb2 as api
 from agent.api import agent_pb2_grpc as api_grpc
+from agent.server import _evict
+from controller import client
 from controller.client import AgentClient, Certificates
 from controller.errors import DeployError, RunError
 from controller.pki import CONTROLLER, ensure_pki, identity
@@ -34,7 +37,7 @@ TRACER = Path(__file__).resolve().parents[2] / "tracer" / "build" / "strata-iotr
 CLIENT_STAND_IN = """#!/bin/sh
 echo '{"state":"ready"}' >&2
 read start || exit 5
-echo "{\\"state\\":\\"measuring\\",\\"operations\\":7,\\"start\\":$start}" >&2
+echo "{\\"state\\":\\"measuring\\",\\"operations\\":7,\\"ops_per_s\\":3.5,\\"start\\":$start}" >&2
 echo "$@" > arguments
 echo result lines
 case "$(cat job.properties)" in *mode=quick*) exit 0;; *mode=broken*) echo out of luck >&2; exit 4;; esac
@@ -235,6 +238,24 @@ def test_a_killed_agent_leaves_nothing_running(agent: Running) -> None:
     assert len(with_session(agent, use)) == 1
 
 
+def test_an_agent_that_falls_silent_is_lost(agent: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its node has no power or no network any more: nobody closes the connection."""
+    sooner = [(name, 1000 if name.endswith("_ms") else value) for name, value in client._KEEPALIVE]
+    monkeypatch.setattr(client, "_KEEPALIVE", sooner)
+
+    async def use(recorder: Recorder) -> list[str]:
+        await recorder.client.start(job())
+        await recorder.client.ready("job", 20)
+        os.kill(agent.process.pid, signal.SIGSTOP)
+        try:
+            await asyncio.to_thread(wait_until, lambda: recorder.lost)
+        finally:
+            os.kill(agent.process.pid, signal.SIGCONT)
+        return recorder.lost
+
+    assert len(with_session(agent, use)) == 1
+
+
 def test_one_controller_at_a_time(agent: Running) -> None:
     async def use(_: Recorder) -> str:
         second = Recorder(agent)
@@ -274,13 +295,35 @@ def test_no_file_outside_a_job_is_handed_out(agent: Running) -> None:
     async def use(recorder: Recorder) -> None:
         await recorder.client.start(job(mode="quick"))
         stub = recorder.client._stub
-        for name in ("../../../agent.json", "job.properties", "/etc/passwd"):
+        for name in ("../../../agent.json", "job.properties", "./job.properties", "x/job.properties", "/etc/passwd"):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 async for _ in stub.FetchFile(api.FileRequest(job_id="job", name=name)):
                     pass
             assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
     with_session(agent, use)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/nonexistent/outside", "..", "a/../../outside", ""])
+def test_no_file_is_fetched_to_outside_its_folder(
+    agent: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What an agent that is not ours any more may answer."""
+
+    async def lies(*_: Any, **__: Any) -> api.FileList:
+        return api.FileList(files=[api.FileEntry(name=name, sha256=hashlib.sha256().hexdigest())])
+
+    async def nothing() -> AsyncIterator[api.FileChunk]:
+        yield api.FileChunk()
+
+    async def use(recorder: Recorder) -> None:
+        monkeypatch.setattr(recorder.client._stub, "ListFiles", lies)
+        monkeypatch.setattr(recorder.client._stub, "FetchFile", lambda *_, **__: nothing())
+        with pytest.raises(RunError, match="which no job writes"):
+            await recorder.client.fetch("job", tmp_path / "results" / "job")
+
+    with_session(agent, use)
+    assert not list(tmp_path.rglob("outside"))
 
 
 def test_a_stranger_is_refused(agent: Running, tmp_path: Path) -> None:
@@ -314,6 +357,20 @@ def test_metrics_show_what_runs(agent: Running) -> None:
     text = with_session(agent, use)
     assert 'strata_agent_jobs_running{node="node1"} 1.0' in text
     assert 'strata_client_operations_total{job="metered",node="node1"} 7.0' in text
+    assert 'strata_client_operations_per_second{job="metered",node="node1"} 3.5' in text
+
+
+def test_metrics_of_a_job_that_has_ended_are_its_counts(agent: Running) -> None:
+    async def use(recorder: Recorder) -> str:
+        await recorder.client.start(job("metered", mode="quick"))
+        await recorder.client.ready("metered", 20)
+        await recorder.client.go("metered", 1)
+        await recorder.client.end("metered")
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(agent.metrics).read().decode())
+
+    text = with_session(agent, use)
+    assert 'strata_client_operations_total{job="metered",node="node1"} 7.0' in text
+    assert "strata_client_operations_per_second{" not in text, "nothing was done in the last second"
 
 
 def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
@@ -329,6 +386,23 @@ def test_eviction_drops_the_page_cache_of_the_data(agent: Running) -> None:
     evicted = with_session(agent, lambda recorder: recorder.client.evict_page_cache())
     assert (evicted.files, evicted.bytes) == (1, 1 << 20)
     assert cached_pages() == 0
+
+
+def test_eviction_goes_on_where_the_database_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory is gone between being listed in its parent and being listed itself."""
+    (tmp_path / "compacted").mkdir()
+    (tmp_path / "block").write_bytes(bytes(4096))
+    scandir = os.scandir
+
+    def late(path: str) -> Any:
+        if Path(path).name == "compacted":
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    evicted = _evict(tmp_path)
+    assert (evicted.files, evicted.bytes) == (1, 4096)
+    assert not (tmp_path / "compacted").exists()
 
 
 def _trace(agent: Running, **options: Any) -> Path:

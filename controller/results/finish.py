@@ -14,6 +14,9 @@ from controller.results.store import RunStore
 from controller.results.validate import validate
 from controller.results.validate_trace import read_trace, unseen_requests
 
+#: What a manifest says of a run from its end until it is judged.
+_NOT_JUDGED = Finding("error", "run", "its data have not been joined and judged")
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -45,6 +48,18 @@ def finish(run_dir: Path, *, io_csv: bool = True) -> FinishedRun:
         store.record_files()
     findings = [*broken, *(finding for finding in validate(store.path) if finding not in broken)]
     return FinishedRun(store, _conclude(store, findings), findings)
+
+
+def begin_judging(store: RunStore, reasons: list[str]) -> None:
+    """Before `finish`, which takes it back: who is interrupted in between leaves a run that says what it lacks.
+
+    `reasons`: why the run itself is not complete.
+    """
+    store.update_manifest(
+        status="partial",
+        reasons=[*reasons, str(_NOT_JUDGED)],
+        findings=[*store.manifest().get("findings", []), asdict(_NOT_JUDGED)],
+    )
 
 
 def _record_traces(store: RunStore, run: Run) -> None:

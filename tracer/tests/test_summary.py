@@ -208,7 +208,9 @@ def test_a_status_that_is_none(beside: str, tmp_path: Path, capsys: pytest.Captu
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["--by", "sector"], ["--by", "comm,"], ["--slowest", "-1"], ["--top", "x"]])
+@pytest.mark.parametrize(
+    "arguments", [["--by", "sector"], ["--by", "comm,"], ["--by", "comm,comm"], ["--slowest", "-1"], ["--top", "x"]]
+)
 def test_wrong_arguments(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as raised:
         summary.main([str(trace(tmp_path, [PLAIN])), *arguments])
