@@ -21,6 +21,7 @@ from controller.errors import DeployError, RunError
 LEASE_MS = 10_000
 _BEAT_S = 2.0
 _CALL_S = 30.0
+_DISK_S = 3600.0  # of calls that write back all dirty pages, or read whole traces
 _T = TypeVar("_T")
 #: A node that loses its power or its network closes no connection, and TCP alone notices after a quarter of an hour
 #: (tcp_retries2 in ip-sysctl of the kernel). So a silent agent is asked whether it is there.
@@ -148,18 +149,18 @@ class AgentClient:
 
     async def evict_page_cache(self) -> api.Evicted:
         """Drops the page cache of the database's files on the node."""
-        return await self._call(self._stub.EvictPageCache(api.Empty(), timeout=120))
+        return await self._call(self._stub.EvictPageCache(api.Empty(), timeout=_DISK_S))
 
     async def fetch(self, job_id: str, folder: Path, *, only: str | None = None) -> None:
         """Copies a job's files, or one, into ``folder``, checked by sha256. Raises RunError, also for a full disk."""
-        listing = await self._call(self._stub.ListFiles(api.JobRef(job_id=job_id), timeout=120))
+        listing = await self._call(self._stub.ListFiles(api.JobRef(job_id=job_id), timeout=_DISK_S))
         folder.mkdir(parents=True, exist_ok=True)
         for entry in listing.files:
             if only not in (None, entry.name):
                 continue
             if entry.name in ("", "..") or "/" in entry.name:  # a node that was taken over must not write elsewhere
                 raise RunError(f"{job_id} has a file {entry.name!r}, which no job writes", node=self.node)
-            chunks = self._stub.FetchFile(api.FileRequest(job_id=job_id, name=entry.name), timeout=600)
+            chunks = self._stub.FetchFile(api.FileRequest(job_id=job_id, name=entry.name), timeout=_DISK_S)
             try:
                 digest = await _receive(chunks, folder / entry.name)
             except OSError as error:
