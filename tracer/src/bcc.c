@@ -150,6 +150,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.filter_devices = options->device_count > 0,
 		.filter_pids = options->pid_count > 0,
 		.uses_irqs = uses_irqs(devices),
+		.io_done_follows = kernel_has_raw_tracepoint("block_io_done"),
 	};
 	for (size_t i = 0; i < options->comm_count; i++)
 		memcpy(bcc->settings.comms[i], options->comms[i], strlen(options->comms[i]));
