@@ -137,8 +137,8 @@ static bool is_worth_listing(const struct device *device, const struct iotrace_c
 {
 	struct iotrace_counters none = {.idle = counters->idle};
 
-	return device->chosen || memcmp(counters, &none, sizeof(none)) != 0 || device->before_switch_on ||
-	       device->after_switch_off;
+	return device->chosen || memcmp(counters, &none, sizeof(none)) != 0 || device->never_completed ||
+	       device->before_switch_on || device->after_switch_off;
 }
 
 static void write_devices(FILE *file, const struct trace *trace)
