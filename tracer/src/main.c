@@ -322,6 +322,7 @@ int main(int argc, char **argv)
 	if (trace.options.check)
 		return check(&trace.options);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow further (RLIMIT_FSIZE) is one that cannot be written */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import SLOT, fio, read_records, tracing
+from tracer.tests.tracing import SLOT, TRACER, fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -274,6 +275,22 @@ def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: P
     assert device["emitted"] + device["dropped"] == device["completions"]
     header_bytes = int.from_bytes(trace.output.read_bytes()[12:16], "little")
     assert (trace.output.stat().st_size - header_bytes) % SLOT.size == 0
+
+
+def test_a_file_that_may_not_grow_further_stops_it_likewise(disk: str, tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the kernel would end it at once, without a status (SIGXFSZ)."""
+    limited = tmp_path / "limited"
+    limited.write_text(f'#!/bin/sh\nexec prlimit --fsize={1 << 20} {TRACER} "$@"\n')
+    limited.chmod(0o755)
+    with tracing(tmp_path / "io.bin", "--device", disk, binary=limited) as trace:
+        job = ("--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--number_ios=40000")
+        fio(f"--filename=/dev/{disk}", *job)
+        assert trace.process.wait(10) == 4
+    status, device = trace.status(), trace.device(disk)
+    assert (status["state"], status["reason"]) == ("failed", os.strerror(errno.EFBIG))
+    assert 0 < len(trace.records()) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+    assert trace.output.stat().st_size <= 1 << 20
 
 
 def test_output_in_a_directory_that_is_not_there(binary: Path, can_trace: None, tmp_path: Path) -> None:
