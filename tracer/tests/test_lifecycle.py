@@ -154,6 +154,20 @@ def test_two_options_do_not_share_a_file(binary: Path, can_trace: None, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", BESIDE)
+def test_no_option_shares_the_file_of_the_status(binary: Path, can_trace: None, tmp_path: Path, option: str) -> None:
+    """It would take the place of what is written there, each second."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    status = str(tmp_path / "folder" / ".." / "io.bin.json")
+    command = ("--output", str(tmp_path / "io.bin"), "--duration", "0.1", f"--{option}", status)
+    result = run(binary, *command)
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert f"--{option} {status}" in result.stderr
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_what_was_there_stays_when_it_cannot_trace(binary: Path, tmp_path: Path) -> None:
     before = {tmp_path / name: name for name in ("io.bin", "io.bin.json", *BESIDE)}
     for path, content in before.items():
