@@ -67,7 +67,7 @@ def _run_one(variant: Variant, bootable: Bootable, accelerator: str, out: Path, 
 
 
 def run_guests(out: Path, names: Sequence[str] = DEFAULT, *, tests_until_s: float = math.inf) -> list[GuestResult]:
-    """Runs the guests side by side, results below `out`. May raise UnavailableError.
+    """Runs the guests side by side, results below `out`. May raise UnavailableError and BuildError.
 
     The tracer's own tests run as well, those that begin within `tests_until_s` seconds after their guest's start.
     """
