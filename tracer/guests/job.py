@@ -124,13 +124,13 @@ def _enter(architecture: str) -> list[str]:
     ]
 
 
-def job(variant: Variant, accelerator: str, tests_until_s: float) -> str:
-    """The shell script. What the tests say is read from their XML."""
+def job(variant: Variant, release: str, accelerator: str, tests_until_s: float) -> str:
+    """The shell script; `release` is the kernel's. What the tests say is read from their XML."""
     deselected = " ".join(f"--deselect={test}" for test in NOT_WHEN_EMULATED if accelerator == TCG)
     kernel = KERNELS[variant.kernel]
     lines = [*_enter(kernel.architecture), f"export STRATA_TEST_BACKEND={variant.backend}"]
     if variant.backend == "bcc":
-        headers = shlex.quote(str(prepare_headers(kernel)))
+        headers = shlex.quote(str(prepare_headers(kernel, release)))
         lines += [
             f"export BCC_KERNEL_SOURCE={headers}",
             # Only in the guest's own layer of files.

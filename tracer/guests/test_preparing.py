@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tracer.guests import __main__ as by_hand
-from tracer.guests import job
+from tracer.guests import job, kernels
 from tracer.guests.command import UnavailableError
 from tracer.guests.job import BuildError, build, compile_bcc
+from tracer.guests.kernels import KERNELS, prepare_headers
 from tracer.guests.roots import HERE
 
 SOURCES = Path(__file__).resolve().parents[1]
@@ -72,3 +74,48 @@ def test_only_what_this_machine_cannot_do_is_left_out(
     monkeypatch.setattr(by_hand, "run_guests", fail)
     monkeypatch.setattr(sys, "argv", ["guests", "--output", str(tmp_path)])
     assert by_hand.main() == code
+
+
+class Archive:
+    """Of packages with headers, in the place of Debian's."""
+
+    def __init__(self, releases: Sequence[str]) -> None:
+        self.releases = releases
+        self.fetched: list[str] = []
+
+    def packages(self) -> list[str]:
+        return [f"linux-image-{release}" for release in self.releases]
+
+    def download(self, _apt: object, package: str) -> Path:
+        self.fetched.append(package)
+        return Path(package)
+
+    def unpack(self, *command: str | Path) -> str:
+        package, tree = str(command[-2]), Path(command[-1])
+        generated = tree / "usr/src" / package / "include/generated"
+        generated.mkdir(parents=True)
+        (generated / "utsrelease.h").write_text(f'#define UTS_RELEASE "{package.removeprefix("linux-headers-")}"\n')
+        return ""
+
+
+def release_of(headers: Path) -> str:
+    return (headers / "include/generated/utsrelease.h").read_text().split('"')[1]
+
+
+def test_headers_are_those_of_the_kernel_that_is_booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel in the cache is an older one than the archive has, or has been renewed since the headers came."""
+    archive = Archive(["6.1.0-50-amd64", "6.1.0-51-amd64"])
+    monkeypatch.setattr(kernels, "CACHE", tmp_path)
+    monkeypatch.setattr(kernels, "open_apt", lambda *_: archive)
+    monkeypatch.setattr(kernels, "download", archive.download)
+    monkeypatch.setattr(kernels, "run", archive.unpack)
+    for release in ("6.1.0-50-amd64", "6.1.0-51-amd64"):
+        assert release_of(prepare_headers(KERNELS["6.1"], release)) == release
+        assert [name.removeprefix("linux-headers-") for name in archive.fetched[-2:]] == [
+            f"{release.removesuffix('amd64')}common",
+            release,
+        ]
+        fetched = len(archive.fetched)
+        assert release_of(prepare_headers(KERNELS["6.1"], release)) == release
+        assert release_of(prepare_headers(KERNELS["6.1"])) == release
+        assert len(archive.fetched) == fetched, "once"
