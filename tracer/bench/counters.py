@@ -78,9 +78,16 @@ class BpfObjects:
         return sum(entry.get("run_time_ns", 0) for entry in _bpftool("prog") if entry["id"] in self.programs)
 
     def run_times(self) -> dict[str, tuple[int, int]]:
-        """The same by program: nanoseconds, and how often it ran."""
-        found = [entry for entry in _bpftool("prog") if entry["id"] in self.programs]
-        return {str(entry["name"]): (entry.get("run_time_ns", 0), entry.get("run_cnt", 0)) for entry in found}
+        """The same by program: nanoseconds, and how often it ran.
+
+        Older versions of bpftool tell 15 bytes of a name, as the kernel does: those that look alike are one.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for entry in _bpftool("prog"):
+            if entry["id"] in self.programs:
+                ns, runs = found.get(str(entry["name"]), (0, 0))
+                found[str(entry["name"])] = ns + entry.get("run_time_ns", 0), runs + entry.get("run_cnt", 0)
+        return found
 
     def map_named(self, name: str) -> int | None:
         """Its id."""

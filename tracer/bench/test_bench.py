@@ -264,13 +264,13 @@ def test_what_is_attached_is_seen_and_after_detaching_is_not(load: Load, tmp_pat
 @pytest.mark.parametrize("tool", floors(), ids=lambda tool: tool.name)
 def test_the_programs_of_a_floor_run_at_each_request(tool: Tool, load: Load) -> None:
     with bpf_statistics(), tool_attached(tool, load.device) as attached:
-        begin, before = load.ios(), attached.objects.run_times()
+        before, begin = attached.objects.run_times(), load.ios()
         time.sleep(0.3)
         ios, after = load.ios() - begin, attached.objects.run_times()
     runs = {name: count - before[name][1] for name, (_, count) in after.items()}
     runs = {name: count for name, count in runs.items() if "irq" not in name}  # a loop device has no interrupts
     assert len(runs) >= len(REQUEST_TRACEPOINTS)
-    # The listing takes its time, during which the load goes on.
+    # The listings, before and after, take their time, during which the load goes on.
     assert all(count > 0.9 * ios > 0 for count in runs.values()), (ios, runs)
 
 
@@ -329,7 +329,7 @@ def test_nothing_is_measured_beside_a_block_trace(load: Load, tmp_path: Path) ->
 def runs_in(attached: Attached, load: Load, seconds: float) -> tuple[int, int]:
     """I/Os of the load, and how often the program ran that runs at each completion."""
     name = next(name for name in attached.objects.run_times() if name.endswith("block_rq_complete"))
-    begin, before = load.ios(), attached.objects.run_times()[name][1]
+    before, begin = attached.objects.run_times()[name][1], load.ios()
     time.sleep(seconds)
     ios, after = load.ios() - begin, attached.objects.run_times()[name][1]
     return ios, after - before

@@ -193,18 +193,18 @@ class Attached:
         self.folder = folder
         self._device = device
         begin = time.monotonic()
-        self._start(device)
-        try:
-            self._await_ready()
-        except BaseException:
-            self._kill()
-            raise
-        self.start_s = time.monotonic() - begin
-        self.objects = BpfObjects.of(self.pid)
-        self._cpu_at_ready_ns = process_cpu_ns(self.pid)
         self.cpu_ns = 0
         self.records: int | None = None
         self.lost: int | None = None
+        self._start(device)
+        try:
+            self._await_ready()
+            self.start_s = time.monotonic() - begin
+            self.objects = BpfObjects.of(self.pid)
+            self._cpu_at_ready_ns = process_cpu_ns(self.pid)
+        except BaseException:
+            self._kill()
+            raise
 
     @property
     def pid(self) -> int:
@@ -260,11 +260,11 @@ class Attached:
             raise ToolError(f"does not alternate: {self._last_words()}")
 
     def detach(self) -> None:
-        if self._process.poll() is not None:
-            raise ToolError(f"ended while it was measured: {self._last_words()}")
-        self.cpu_ns = process_cpu_ns(self.pid) - self._cpu_at_ready_ns
-        self._process.send_signal(signal.SIGINT)
         try:
+            if self._process.poll() is not None:
+                raise ToolError(f"ended while it was measured: {self._last_words()}")
+            self.cpu_ns = process_cpu_ns(self.pid) - self._cpu_at_ready_ns
+            self._process.send_signal(signal.SIGINT)
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise ToolError(f"did not end within {STOP_TIMEOUT_S} s after SIGINT") from None
@@ -278,6 +278,7 @@ class Attached:
         self._process.wait()
         with suppress(OSError):
             os.close(self._ready_fd)
+        self._ready_fd = -1
         end_block_trace(self._device)
 
 

@@ -28,6 +28,7 @@ struct bcc_settings {
 	__u32 log_events, cpu_count;
 	__u8 filter_devices, filter_pids, uses_irqs;
 	__u8 follows;
+	__u8 io_done_follows; /* block_io_done is there, since 6.5, and frees the flights */
 };
 
 /* Of one CPU. */

@@ -80,7 +80,7 @@ static __always_inline u32 device_of_interrupt(int irq)
 
 /* Two tables: that of the bios may forget. */
 #define BIOS_FLIGHTS_GO_ON false
-#define io_done_follows true
+#define io_done_follows SETTING(io_done_follows)
 #define counts_alone false
 #define was_counted_without_flight(request, generation) ((void)(request), (void)(generation), false)
 #define ended_note(request, generation) ((void)(request), (void)(generation))

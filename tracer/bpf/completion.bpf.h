@@ -124,8 +124,12 @@ static __always_inline bool finish(void *ctx, struct request *rq, struct iotrace
 		count(&of_device->excluded[flight ? IOTRACE_EX_PASSTHROUGH : IOTRACE_EX_UNTRACKED]);
 	if (flight)
 		flight->event.flags = FLIGHT_DONE;
-	/* Now, for when the bio has ended, another CPU may queue it again at once, and the flight is that one's. */
-	if (flight && is_of_bio(flight) && !(io_done_follows && may_have_begun_before(rq))) {
+	/*
+	 * Now, for when the bio has ended, another CPU may queue it again at once, and the flight is that one's. A table of
+	 * requests alone would become full of those that are over, where nobody else frees them.
+	 */
+	if (flight && (is_of_bio(flight) || !(BIOS_FLIGHTS_GO_ON || io_done_follows)) &&
+	    !(io_done_follows && may_have_begun_before(rq))) {
 		flight_free(flight);
 		return true;
 	}

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from tracer.guests.command import UnavailableError
+from tracer.guests.job import BuildError
 from tracer.guests.kernels import KERNELS, prepare
 from tracer.guests.matrix import LEAST_TESTS, GuestResult, cells, run_guests
 from tracer.guests.variants import DEFAULT, VARIANTS
@@ -68,6 +69,9 @@ def main() -> int:
         except UnavailableError as error:
             print(f"no guests: {error}", file=sys.stderr)
             return EXIT_UNAVAILABLE
+        except BuildError as error:
+            print(f"  WRONG {error}")
+            return EXIT_WRONG
         tests_wanted = LEAST_TESTS if options.tests_until > 0 else 0
         right = [_report(result, tests_wanted=tests_wanted) for result in results]
         return 0 if all(right) else EXIT_WRONG

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tracer.guests.command import UnavailableError, run
@@ -15,6 +16,9 @@ from tracer.guests.kernels import KERNELS, prepare_headers
 from tracer.guests.layout import TESTS_UNTIL
 from tracer.guests.roots import HERE, MACHINES, PACKAGES_AT, root_of
 from tracer.guests.variants import Variant
+
+# Of strata-bcc-compile, as in compile.c.
+NO_LIBRARY = 3
 
 # When time is short, those that say most about a kernel come first.
 FIRST = ("test_trace.py", "test_driver.py", "test_vfs.py", "test_return.py", "test_uring.py", "test_attribution.py",
@@ -47,17 +51,31 @@ NOT_WHEN_EMULATED = (
 )
 
 
+class BuildError(Exception):
+    """What the guests are to run cannot be made of these sources: no guest is right, wherever it runs."""
+
+
 def build(architecture: str) -> None:
-    """The tracer, with a compiler of this machine's. May raise UnavailableError."""
+    """The tracer, with a compiler of this machine's. May raise UnavailableError, and BuildError once it was built."""
     making: list[str | Path] = ["make", "-s", "-C", REPOSITORY / "tracer"]
     if architecture == HERE:
-        run(*making)
+        _make(making, "build")
         return
     compiler = f"{MACHINES[architecture]}-linux-gnu-gcc"
     if not shutil.which(compiler):
         package = f"gcc-{MACHINES[architecture]}-linux-gnu"
         raise UnavailableError(f"{compiler} is not installed: install the package {package}")
-    run(*making, f"BUILD={_build_folder(architecture)}", f"CC={compiler} --sysroot={root_of(architecture)}")
+    folder = _build_folder(architecture)
+    _make([*making, f"BUILD={folder}", f"CC={compiler} --sysroot={root_of(architecture)}"], folder)
+
+
+def _make(making: Sequence[str | Path], folder: str) -> None:
+    try:
+        run(*making)
+    except UnavailableError as error:
+        if (REPOSITORY / "tracer" / folder / "strata-iotrace").exists() and shutil.which("make"):
+            raise BuildError(str(error)) from None
+        raise
 
 
 def _build_folder(architecture: str) -> str:
@@ -65,16 +83,21 @@ def _build_folder(architecture: str) -> str:
 
 
 def compile_bcc(headers: Path, compiled: Path) -> None:
-    """What strata-bcc-compile makes of the programs: two seconds here, a minute in an emulated guest."""
+    """What strata-bcc-compile makes of the programs: two seconds here, a minute in an emulated guest.
+
+    May raise UnavailableError, without libbcc, and BuildError: then no kernel with these headers can be traced.
+    """
     folder = REPOSITORY / "tracer" / "build"
     command = [folder / "strata-bcc-compile"]
     environment = {**os.environ, "BCC_KERNEL_SOURCE": str(headers)}
     compiled.parent.mkdir(parents=True, exist_ok=True)
     with (folder / "iotrace.bcc.c").open("rb") as text, compiled.open("wb") as output:
         done = subprocess.run(command, check=False, stdin=text, stdout=output, stderr=subprocess.PIPE, env=environment)
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode == NO_LIBRARY:
+        raise UnavailableError(f"strata-bcc-compile: {said}: install the package libbpfcc")
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise UnavailableError(f"strata-bcc-compile: {said}; is the package libbpfcc installed?")
+        raise BuildError(f"strata-bcc-compile: {said}")
 
 
 def _tests(variant: Variant) -> str:
@@ -101,13 +124,13 @@ def _enter(architecture: str) -> list[str]:
     ]
 
 
-def job(variant: Variant, accelerator: str, tests_until_s: float) -> str:
-    """The shell script. What the tests say is read from their XML."""
+def job(variant: Variant, release: str, accelerator: str, tests_until_s: float) -> str:
+    """The shell script; `release` is the kernel's. What the tests say is read from their XML."""
     deselected = " ".join(f"--deselect={test}" for test in NOT_WHEN_EMULATED if accelerator == TCG)
     kernel = KERNELS[variant.kernel]
     lines = [*_enter(kernel.architecture), f"export STRATA_TEST_BACKEND={variant.backend}"]
     if variant.backend == "bcc":
-        headers = shlex.quote(str(prepare_headers(kernel)))
+        headers = shlex.quote(str(prepare_headers(kernel, release)))
         lines += [
             f"export BCC_KERNEL_SOURCE={headers}",
             # Only in the guest's own layer of files.

@@ -96,6 +96,8 @@ def _fio_counts(workload: str, seen: dict[str, Any], rows: pa.Table) -> Iterator
     """Each of fio's requests is one row, but where they are split or gathered in the page cache; then bytes count."""
     inode = seen["inode"]
     own = rows.filter(pc.equal(rows["inode"], inode) if inode else pc.equal(rows["comm"], "fio"))
+    if not sum(job[direction]["total_ios"] for job in seen["fio"] for direction in ("read", "write")):
+        yield "fio has done nothing"
     for mode, direction in (("R", "read"), ("W", "write")):
         of_mode = own.filter(pc.equal(own["mode"], mode))
         requests = sum(job[direction]["total_ios"] for job in seen["fio"])

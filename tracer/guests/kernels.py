@@ -130,15 +130,27 @@ def prepare(kernel: Kernel, *, renew: bool = False) -> Bootable:
     return made
 
 
-def prepare_headers(kernel: Kernel) -> Path:
-    """Returns a folder with the kernel's headers, as one tree; fetches them once. May raise UnavailableError."""
+def _release_of(headers: Path) -> str:
+    """What `uname -r` says of the kernel that they are of; empty without any."""
+    try:
+        return (headers / "include/generated/utsrelease.h").read_text().split('"')[1]
+    except (OSError, IndexError):
+        return ""
+
+
+def prepare_headers(kernel: Kernel, release: str = "") -> Path:
+    """Returns a folder with the kernel's headers, as one tree; fetches them once. May raise UnavailableError.
+
+    `release`: what `uname -r` says of the one that is traced, for the tracer refuses others; empty: any of the series.
+    """
     folder = CACHE / f"{kernel.name}-headers"
-    if folder.exists():
+    there = _release_of(folder)
+    if there and there == (release or there):
         return folder
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{kernel.name}-headers.new-") as scratch:
         apt = open_apt(kernel.suite, kernel.architecture, Path(scratch))
-        package = f"linux-headers-{_release(apt, kernel)}"
+        package = f"linux-headers-{release or _release(apt, kernel)}"
         tree = Path(scratch) / "tree"
         for part in (f"{package.removesuffix(kernel.architecture)}common", package):
             run("dpkg-deb", "-x", download(apt, part), tree)
@@ -149,5 +161,6 @@ def prepare_headers(kernel: Kernel) -> Path:
                 dirs_exist_ok=True,
                 ignore=shutil.ignore_patterns("scripts", "tools"),  # links into a package of programs to build with
             )
+        shutil.rmtree(folder, ignore_errors=True)
         (Path(scratch) / "whole").rename(folder)
     return folder

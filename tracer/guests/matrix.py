@@ -57,7 +57,7 @@ def _read_tests(path: Path, result: GuestResult) -> None:
 def _run_one(variant: Variant, bootable: Bootable, accelerator: str, out: Path, tests_until_s: float) -> GuestResult:
     result = GuestResult(variant.name, bootable.release, out)
     try:
-        script = job(variant, accelerator, tests_until_s)
+        script = job(variant, bootable.release, accelerator, tests_until_s)
         result.seconds = run_guest(bootable, accelerator, script, out, LIMITS)
         if tests_until_s:
             _read_tests(out / "tests.xml", result)
@@ -67,7 +67,7 @@ def _run_one(variant: Variant, bootable: Bootable, accelerator: str, out: Path, 
 
 
 def run_guests(out: Path, names: Sequence[str] = DEFAULT, *, tests_until_s: float = math.inf) -> list[GuestResult]:
-    """Runs the guests side by side, results below `out`. May raise UnavailableError.
+    """Runs the guests side by side, results below `out`. May raise UnavailableError and BuildError.
 
     The tracer's own tests run as well, those that begin within `tests_until_s` seconds after their guest's start.
     """
@@ -80,7 +80,8 @@ def run_guests(out: Path, names: Sequence[str] = DEFAULT, *, tests_until_s: floa
     bootable = {name: prepare(kernel) for name, kernel in kernels.items()}
     for variant in variants:
         if variant.backend == "bcc":
-            compile_bcc(prepare_headers(kernels[variant.kernel]), out / variant.name / "compiled")
+            headers = prepare_headers(kernels[variant.kernel], bootable[variant.kernel].release)
+            compile_bcc(headers, out / variant.name / "compiled")
     accelerators = {guest.architecture: choose_accelerator(guest) for guest in bootable.values()}
     with ThreadPoolExecutor(len(variants)) as pool:
         running = [

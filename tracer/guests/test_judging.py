@@ -10,7 +10,7 @@ import pytest
 from tracer import decode
 from tracer.guests import matrix
 from tracer.guests.__main__ import _report
-from tracer.guests.judge import _layers
+from tracer.guests.judge import _fio_counts, _layers
 from tracer.guests.matrix import GuestResult
 
 
@@ -40,3 +40,18 @@ def test_rows_of_io_uring_are_there_and_have_their_time(origin: str, vfs_ns: int
     layers = {"block_ns": 2, "driver_ns": 3, "device_ns": 4, "total_ns": 9 + (vfs_ns or 0)}
     rows = pa.Table.from_pylist([row | layers], schema=decode.SCHEMA)
     assert len(list(_layers("6.1", "io_uring", "nvme0n1", rows))) == wrong
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_a_workload_that_has_done_nothing_is_not_exact(jobs: int) -> None:
+    nothing = {"total_ios": 0, "io_bytes": 0}
+    seen = {"inode": 0, "fio": [{"read": nothing, "write": nothing}] * jobs}
+    rows = pa.Table.from_pylist([], schema=decode.SCHEMA)
+    assert list(_fio_counts("direct", seen, rows)) == ["fio has done nothing"]
+
+
+def test_one_that_has_is() -> None:
+    done, nothing = {"total_ios": 1, "io_bytes": 4096}, {"total_ios": 0, "io_bytes": 0}
+    row = {"mode": "R", "size_bytes": 4096, "comm": "fio"}
+    rows = pa.Table.from_pylist([row], schema=decode.SCHEMA)
+    assert list(_fio_counts("direct", {"inode": 0, "fio": [{"read": done, "write": nothing}]}, rows)) == []

@@ -36,6 +36,9 @@ struct backend {
 
 extern const struct backend CORE, BCC;
 
+/* Why, with IOTRACE_DEVICE_SLOTS. */
+#define TOO_MANY_DISKS "more disks than the %u that there is room for; name those to trace (--device)"
+
 /* The verifier's last line, but for its statistics. Changes `log`, and points into it. */
 const char *backend_cause(char *log);
 

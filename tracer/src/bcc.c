@@ -150,6 +150,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.filter_devices = options->device_count > 0,
 		.filter_pids = options->pid_count > 0,
 		.uses_irqs = uses_irqs(devices),
+		.io_done_follows = kernel_has_raw_tracepoint("block_io_done"),
 	};
 	for (size_t i = 0; i < options->comm_count; i++)
 		memcpy(bcc->settings.comms[i], options->comms[i], strlen(options->comms[i]));
@@ -316,8 +317,15 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 	*why = reason;
 	if (!compiler_has_headers(options->kernel_headers, why))
 		return false;
-	if (!make_maps(bcc) || !add_calls(bcc) || !add_devices(bcc, devices, support) ||
-	    !targets_add(bcc->maps[MAP_pids], bcc->maps[MAP_cgroups], options))
+	if (!make_maps(bcc) || !add_calls(bcc))
+		return failed("BPF maps");
+	if (!add_devices(bcc, devices, support)) {
+		if (errno != E2BIG)
+			return failed("BPF maps");
+		snprintf(reason, sizeof(reason), TOO_MANY_DISKS, IOTRACE_DEVICE_SLOTS);
+		return false;
+	}
+	if (!targets_add(bcc->maps[MAP_pids], bcc->maps[MAP_cgroups], options))
 		return failed("BPF maps");
 	bcc->log = perf_log_open(reader, bcc->maps[MAP_events], bcc->maps[MAP_names], bcc->maps[MAP_consumed],
 				 bcc->probe.cpus, options->ring_bytes);

@@ -105,13 +105,28 @@ bool beside_step(struct beside *beside, struct probe *probe, const struct anchor
 	return false;
 }
 
+#define FILES 4
+
+static const struct claim *file_at(const struct beside *beside, int which)
+{
+	const struct claim *files[FILES] = {&beside->context.csv.claim, &beside->peers.csv.claim,
+					    &beside->spans.processes.claim, &beside->spans.samples.claim};
+
+	return files[which];
+}
+
+const struct claim *beside_named(const struct beside *beside, const char *path)
+{
+	for (int i = 0; i < FILES; i++)
+		if (claim_is_named(file_at(beside, i), path))
+			return file_at(beside, i);
+	return NULL;
+}
+
 bool beside_is_short_of_space(const struct beside *beside, const struct options *options)
 {
-	const struct claim *files[] = {&beside->context.csv.claim, &beside->peers.csv.claim,
-				       &beside->spans.processes.claim, &beside->spans.samples.claim};
-
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (claim_is_short_of_space(files[i], options))
+	for (int i = 0; i < FILES; i++)
+		if (claim_is_short_of_space(file_at(beside, i), options))
 			return true;
 	return false;
 }

@@ -30,6 +30,9 @@ void beside_begin(struct beside *beside, long long mono_ns);
 /* False, with errno, when a file cannot be written. */
 bool beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor);
 
+/* The file that has (also) this name; NULL: none. */
+const struct claim *beside_named(const struct beside *beside, const char *path);
+
 /* True when one of the files is on a file system that is almost full. */
 bool beside_is_short_of_space(const struct beside *beside, const struct options *options);
 

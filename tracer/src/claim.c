@@ -34,12 +34,12 @@ static bool open_or_make(struct claim *claim)
 	return claim->is_open;
 }
 
-/* The tracer that had it locked may have given it another name meanwhile. */
-static bool has_its_name(const struct claim *claim, const struct stat *opened)
+bool claim_is_named(const struct claim *claim, const char *path)
 {
-	struct stat named;
+	struct stat opened, named;
 
-	return stat(claim->path, &named) == 0 && named.st_ino == opened->st_ino && named.st_dev == opened->st_dev;
+	return claim->is_open && claim->is_file && fstat(claim->fd, &opened) == 0 && stat(path, &named) == 0 &&
+	       named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
 }
 
 static int lock(struct claim *claim)
@@ -64,7 +64,8 @@ static int open_locked(struct claim *claim)
 		if (!claim->is_file)
 			return EXIT_OK;
 		code = lock(claim);
-		if (code != EXIT_OK || has_its_name(claim, &opened))
+		/* The tracer that had it locked may have given it another name meanwhile. */
+		if (code != EXIT_OK || claim_is_named(claim, claim->path))
 			return code;
 		close(claim->fd);
 		claim->is_open = false;

@@ -28,6 +28,9 @@ int claim_begin(struct claim *claim);
  */
 bool claim_rotate(struct claim *claim, const char *older);
 
+/* True when the file has (also) this name. */
+bool claim_is_named(const struct claim *claim, const char *path);
+
 /* True when its file system has less left for us than --min-free-bytes, or what that is by default. */
 bool claim_is_short_of_space(const struct claim *claim, const struct options *options);
 

@@ -255,8 +255,7 @@ static int load(struct core *core, const struct options *options, const struct d
 	if (!targets_add(bpf_map__fd(skeleton->maps.pids), bpf_map__fd(skeleton->maps.cgroups), options))
 		return -errno;
 	if (!targets_add_devices(skeleton->bss->device_slots, devices)) {
-		snprintf(reason, sizeof(reason), "more disks than the %u that there is room for; name those to trace (--device)",
-			 IOTRACE_DEVICE_SLOTS);
+		snprintf(reason, sizeof(reason), TOO_MANY_DISKS, IOTRACE_DEVICE_SLOTS);
 		return -errno;
 	}
 	if (options->peers) { /* of all that are too many */

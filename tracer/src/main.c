@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,6 +281,18 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
+/* It takes the place of whatever has its name. */
+static int keep_from_status(const struct trace *trace)
+{
+	char path[PATH_MAX];
+	const struct claim *claim = beside_named(&trace->beside, status_path(&trace->options, path));
+
+	if (!claim)
+		return EXIT_OK;
+	complain("name another file", "the status of this trace will be there", "--%s %s", claim->option, claim->path);
+	return EXIT_OUTPUT;
+}
+
 static int trace_all(struct trace *trace, const sigset_t *signals)
 {
 	int code = resolve_filters(trace);
@@ -292,6 +305,8 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 	code = output_open(&trace->output, &trace->options, &trace->devices);
 	if (code == EXIT_OK)
 		code = beside_open(&trace->beside, &trace->options);
+	if (code == EXIT_OK)
+		code = keep_from_status(trace);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);
 	output_close(&trace->output);
@@ -322,6 +337,7 @@ int main(int argc, char **argv)
 	if (trace.options.check)
 		return check(&trace.options);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow further (RLIMIT_FSIZE) is one that cannot be written */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

@@ -137,8 +137,8 @@ static bool is_worth_listing(const struct device *device, const struct iotrace_c
 {
 	struct iotrace_counters none = {.idle = counters->idle};
 
-	return device->chosen || memcmp(counters, &none, sizeof(none)) != 0 || device->before_switch_on ||
-	       device->after_switch_off;
+	return device->chosen || memcmp(counters, &none, sizeof(none)) != 0 || device->never_completed ||
+	       device->before_switch_on || device->after_switch_off;
 }
 
 static void write_devices(FILE *file, const struct trace *trace)
@@ -316,12 +316,17 @@ char *status_text(const struct trace *trace, size_t *length)
 	return text;
 }
 
+const char *status_path(const struct options *options, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s.json", options->output);
+	return path;
+}
+
 bool status_write(struct trace *trace, const char *text, size_t length)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s.json", trace->options.output);
-	return output_replace(&trace->output, path, text, length);
+	return output_replace(&trace->output, status_path(&trace->options, path), text, length);
 }
 
 static bool any_driver_layer(const struct devices *devices)

@@ -28,6 +28,8 @@ HIDDEN = {**SKIPPED, IO_DONE: HIDE + IO_DONE}
 # The same, while the tracer reads what the kernel has counted, too.
 HIDE_TO_THE_END = HIDE.replace("switched_on", "switched_on_ns && !may_have_begun_before(rq)")
 HIDDEN_TO_THE_END = {COMPLETED: HIDE_TO_THE_END + COMPLETED, IO_DONE: HIDE_TO_THE_END + IO_DONE}
+HIDE_ALL = "	if (switched_on)\n		return 0;\n"
+ALL_HIDDEN = {COMPLETED: HIDE_ALL + COMPLETED, IO_DONE: HIDE_ALL + IO_DONE}
 # The last that is done about a request, after others may have its bio already.
 FREED = "	if (flight && flight->event.flags & FLIGHT_DONE)\n		flight_free(flight);\n"
 LINGER = """	if (flight && flight->event.flags & FLIGHT_DONE) {
@@ -100,6 +102,17 @@ def fio_job(name: str, *arguments: str) -> list[str]:
 def test_small_requests(blind: Path, disk: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     job = fio_job(f"/dev/{disk}", "--direct=1", "--bs=4k", *arguments)
     assert_closed_without(blind, disk, tmp_path / "io.bin", job)
+
+
+def test_a_disk_of_which_no_completion_was_seen_is_told(disk: str, tmp_path: Path) -> None:
+    """Nobody has named it, and its only request is counted when the trace ends."""
+    blind = altered(tmp_path, {COMPLETION: ALL_HIDDEN})
+    with tracing(tmp_path / "io.bin", binary=blind) as trace:
+        subprocess.run(["dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct"], check=True)
+        assert trace.stop() == 0
+    device = trace.device(disk)
+    assert (device["completions"], device["excluded"]["completion_not_seen"]) == (0, 1)
+    assert_closed(trace, disk)
 
 
 def test_what_was_skipped_is_recorded_a_moment_later(skipping: Path, disk: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import SLOT, fio, read_records, tracing
+from tracer.tests.tracing import SLOT, TRACER, fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -153,6 +154,20 @@ def test_two_options_do_not_share_a_file(binary: Path, can_trace: None, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", BESIDE)
+def test_no_option_shares_the_file_of_the_status(binary: Path, can_trace: None, tmp_path: Path, option: str) -> None:
+    """It would take the place of what is written there, each second."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    status = str(tmp_path / "folder" / ".." / "io.bin.json")
+    command = ("--output", str(tmp_path / "io.bin"), "--duration", "0.1", f"--{option}", status)
+    result = run(binary, *command)
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert f"--{option} {status}" in result.stderr
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_what_was_there_stays_when_it_cannot_trace(binary: Path, tmp_path: Path) -> None:
     before = {tmp_path / name: name for name in ("io.bin", "io.bin.json", *BESIDE)}
     for path, content in before.items():
@@ -274,6 +289,22 @@ def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: P
     assert device["emitted"] + device["dropped"] == device["completions"]
     header_bytes = int.from_bytes(trace.output.read_bytes()[12:16], "little")
     assert (trace.output.stat().st_size - header_bytes) % SLOT.size == 0
+
+
+def test_a_file_that_may_not_grow_further_stops_it_likewise(disk: str, tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the kernel would end it at once, without a status (SIGXFSZ)."""
+    limited = tmp_path / "limited"
+    limited.write_text(f'#!/bin/sh\nexec prlimit --fsize={1 << 20} {TRACER} "$@"\n')
+    limited.chmod(0o755)
+    with tracing(tmp_path / "io.bin", "--device", disk, binary=limited) as trace:
+        job = ("--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--number_ios=40000")
+        fio(f"--filename=/dev/{disk}", *job)
+        assert trace.process.wait(10) == 4
+    status, device = trace.status(), trace.device(disk)
+    assert (status["state"], status["reason"]) == ("failed", os.strerror(errno.EFBIG))
+    assert 0 < len(trace.records()) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+    assert trace.output.stat().st_size <= 1 << 20
 
 
 def test_output_in_a_directory_that_is_not_there(binary: Path, can_trace: None, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tracer.tests.test_names import read_direct
-from tracer.tests.tracing import altered, tracing
+from tracer.tests.tracing import BACKEND, altered, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -70,10 +70,20 @@ def test_none_of_many_disks_is_left_out(can_trace: None, tmp_path: Path) -> None
     assert not missing
 
 
-def test_too_many_are_told(can_trace: None, tmp_path: Path) -> None:
+@pytest.fixture
+def headers(tmp_path: Path) -> Path:
+    """Where those of this kernel seem to be; they are not read before the disks are."""
+    file = tmp_path / "headers" / "include" / "generated" / "utsrelease.h"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'#define UTS_RELEASE "{os.uname().release}"\n')
+    return tmp_path / "headers"
+
+
+def test_too_many_are_told(can_trace: None, headers: Path, tmp_path: Path) -> None:
     binary = altered(tmp_path, {"bpf/iotrace.h": {"IOTRACE_DEVICE_BITS 9": "IOTRACE_DEVICE_BITS 2"}})
     with loop_devices(tmp_path / "disk.img", 8):
-        command = [str(binary), "--output", str(tmp_path / "io.bin")]
-        refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert refused.returncode == 3
-    assert "more disks than the 4" in refused.stderr and "--device" in refused.stderr
+        for backend in ([BACKEND], ["bcc", "--kernel-headers", str(headers)]):
+            command = [str(binary), "--output", str(tmp_path / "io.bin"), "--backend", *backend]
+            refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+            assert refused.returncode == 3
+            assert "more disks than the 4" in refused.stderr and "--device" in refused.stderr
