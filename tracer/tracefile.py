@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -251,6 +253,9 @@ class TraceFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
+            # As long as the map is there no other tracer empties the file, which would end who reads it with SIGBUS.
+            with suppress(OSError):  # the one that writes it has it, or it cannot be locked
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             self.header = _read_header(path, file)
             first = self.header.header_bytes
             #: A last partial one is ignored.

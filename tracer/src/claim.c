@@ -49,7 +49,8 @@ static int lock(struct claim *claim)
 	if (errno != EWOULDBLOCK)
 		return refuse(claim, "name a file that can be locked (flock)", strerror(errno));
 	claim->created = false; /* it is the other one's */
-	return refuse(claim, "stop the other one first, or name another file", "another tracer or option writes this file");
+	return refuse(claim, "let that end first, or name another file",
+		      "another tracer or option writes this file, or somebody reads it");
 }
 
 static int open_locked(struct claim *claim)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tracer.tests.tracing import SLOT, TRACER, fio, read_records, tracing
+from tracer.tracefile import TraceFile
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -126,6 +127,22 @@ def test_one_output_has_one_tracer(binary: Path, disk: str, tmp_path: Path) -> N
         assert_one_clear_line(second.stderr)
         assert trace.stop() == 0
     assert len(trace.records()) == trace.device(disk)["emitted"] >= 100
+
+
+def test_what_somebody_reads_is_not_emptied(binary: Path, disk: str, tmp_path: Path) -> None:
+    """Who has it mapped would be killed (SIGBUS)."""
+    path = tmp_path / "io.bin"
+    command = ("--output", str(path), "--device", disk, "--duration", "0.1")
+    with tracing(path, "--device", disk) as trace:
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
+        assert trace.stop() == 0
+    file = TraceFile(path)
+    second = run(binary, *command)
+    assert second.returncode == 4
+    assert_one_clear_line(second.stderr)
+    assert sum(len(slots) for slots, _ in file.requests()) == trace.device(disk)["emitted"] >= 100
+    del file
+    assert run(binary, *command).returncode == 0
 
 
 BESIDE = ("context", "peers", "spans")
