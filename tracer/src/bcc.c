@@ -382,19 +382,20 @@ static bool bcc_is_full(const struct probe *probe)
 	return count >= IOTRACE_DEVICE_SLOTS;
 }
 
+/* A log that was full tells of each (PERF_RECORD_LOST); where it tells the program, too (newer kernels), not two are lost. */
 static unsigned long long bcc_names_dropped(struct probe *probe)
 {
 	struct bcc_cpu *per_cpu = calloc(probe->cpus, sizeof(*per_cpu));
-	unsigned long long dropped = perf_log_names_lost(bcc_of(probe)->log);
+	unsigned long long told = perf_log_names_lost(bcc_of(probe)->log), failed = 0;
 	__u32 zero = 0;
 
 	if (!per_cpu)
 		abort();
 	if (bpf_map_lookup_elem(bcc_of(probe)->maps[MAP_cpus], &zero, per_cpu) == 0)
 		for (int cpu = 0; cpu < probe->cpus; cpu++)
-			dropped += per_cpu[cpu].names_dropped;
+			failed += per_cpu[cpu].names_dropped;
 	free(per_cpu);
-	return dropped;
+	return told > failed ? told : failed;
 }
 
 static void visit_map(int map, void (*visit)(void *context, const struct iotrace_flight *flight), void *context)
