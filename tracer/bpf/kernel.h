@@ -372,6 +372,7 @@ enum {
 /* include/linux/sched.h */
 #define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
+#define PF_SIGNALED 0x00000400
 #define PF_KTHREAD 0x00200000
 
 #define S_IFMT 0170000

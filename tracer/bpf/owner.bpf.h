@@ -79,7 +79,8 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 					  const struct end *of)
 {
 	__u64 number = number_of_call(current, &flight->generation);
-	__u8 kind = kind_of_call(number);
+	/* The call of one that a signal ends has returned: what is left to do, as closing its files, is part of none. */
+	__u8 kind = FIELD(current, flags) & PF_SIGNALED ? IOTRACE_CALL_NONE : kind_of_call(number);
 	struct call *call;
 
 	if (of->kind == END_LOG) {

@@ -8,8 +8,10 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tracer import decode
-from tracer.tests.tracing import EMPTY, Record, Trace, tracing
+from tracer.tests.tracing import EMPTY, Record, Trace, diskstats, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -214,6 +216,35 @@ def test_a_pid_filter_takes_what_the_process_has_dirtied(filesystem: FileSystem,
     assert sum(r.size_bytes for r in records if r.path == str(path)) == 32 * 65536
     assert not any(r.path == str(other) for r in records)
     assert trace.device(filesystem.disk)["excluded"]["filtered"] > 0
+
+
+#: ext4 writes back a file that was emptied and written anew when it is closed, in the task that closes it.
+WRITES_AND_WAITS = """
+import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
+os.write(file, bytes(1 << 20))
+os.write(1, b"written")
+os.read(0, 1)
+"""
+
+
+def test_what_a_killed_process_leaves_is_of_no_call(mounted: Path, disk: str, tmp_path: Path) -> None:
+    """It was in read() for a second; the kernel closes its files when that has returned."""
+    path = mounted / "left"
+    lay_out(path, 1)
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        with subprocess.Popen([sys.executable, "-c", WRITES_AND_WAITS, path], stdin=-1, stdout=-1) as writer:
+            assert writer.stdout and writer.stdout.read(7) == b"written"
+            time.sleep(1)
+            before, deadline = diskstats(disk), time.monotonic() + 10
+            writer.kill()
+        while (diskstats(disk) - before).written_sectors * 512 < 1 << 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert trace.stop() == 0
+    written = [r for r in trace.records() if r.pid == writer.pid and r.path == str(path) and r.mode == WRITE]
+    assert sum(r.size_bytes for r in written) == 1 << 20
+    assert {(r.comm[:6], r.origin, r.vfs_ns) for r in written} == {(b"python", OTHER, EMPTY)}
 
 
 def write_direct(descriptor: int, count: int) -> None:
