@@ -218,6 +218,20 @@ def test_a_pid_filter_takes_what_the_process_has_dirtied(filesystem: FileSystem,
     assert trace.device(filesystem.disk)["excluded"]["filtered"] > 0
 
 
+def test_write_back_after_exec_is_of_the_program_that_wrote_last(filesystem: FileSystem, tmp_path: Path) -> None:
+    """A script writes to a log, and becomes the program that goes on writing there: one thread, two names."""
+    path = filesystem.directory / "log"
+    script = f"echo begins > {path}; exec dd if=/dev/urandom of={path} bs=64k count=32 seek=1 conv=notrunc status=none"
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        writer = subprocess.Popen(["sh", "-c", script])
+        assert writer.wait(60) == 0
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    written = [r for r in of_file(trace.records(), path) if r.mode == WRITE and r.flags & DIRTIER]
+    assert sum(r.size_bytes for r in written) >= 32 << 16
+    assert {(r.pid, r.comm) for r in written} == {(writer.pid, b"dd")}
+
+
 #: ext4 writes back a file that was emptied and written anew when it is closed, in the task that closes it.
 WRITES_AND_WAITS = """
 import os, sys
