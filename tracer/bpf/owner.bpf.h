@@ -85,6 +85,9 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 
 	if (of->kind == END_LOG) {
 		flight->event.origin = IOTRACE_JOURNAL;
+		call = call_is_timed(kind) ? current_call(current, number) : NULL;
+		if (call)
+			call->bios++; /* it has not been served from memory */
 		return;
 	}
 	/* Not libaio's, whose requests may lie where one of io_uring's was. */
