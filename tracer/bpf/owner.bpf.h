@@ -120,7 +120,7 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 	if (!filters_tasks() || task_selected(&flight->event.task))
 		flight->event.flags |= FLIGHT_SELECTED;
 	if (FIELD(current, flags) & PF_IO_WORKER) {
-		flight->event.origin = IOTRACE_IO_URING;
+		flight->event.origin = of.kind == END_LOG ? IOTRACE_JOURNAL : IOTRACE_IO_URING;
 		uring_own(flight, current, bio, &of, true);
 	} else if (FIELD(current, flags) & PF_KTHREAD) {
 		bool buffered = inode && of.kind != END_DIRECT;
