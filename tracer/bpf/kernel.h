@@ -57,6 +57,7 @@ struct address_space {
 
 struct page {
 	struct address_space *mapping;
+	unsigned long private;
 	unsigned long compound_info; /* since 7.2 or earlier */
 };
 

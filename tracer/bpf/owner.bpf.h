@@ -19,6 +19,8 @@ static __always_inline struct inode *inode_of_page(__u64 first, __u64 *cell)
 	__u64 mapping = as_number(cell, PEEK(page, head, mapping));
 	struct inode *inode;
 
+	if (!mapping)
+		mapping = as_number(cell, PEEK(page, page_encrypted_in(head), mapping));
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return NULL;
 	inode = PEEK(address_space, mapping, host);

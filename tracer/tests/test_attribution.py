@@ -232,6 +232,42 @@ def test_write_back_after_exec_is_of_the_program_that_wrote_last(filesystem: Fil
     assert {(r.pid, r.comm) for r in written} == {(writer.pid, b"dd")}
 
 
+@pytest.fixture
+def encrypted(disk: str, tmp_path: Path) -> Iterator[Path]:
+    """A folder whose files ext4 encrypts on their way to the disk."""
+    directory = tmp_path / "mounted"
+    directory.mkdir()
+    folder = directory / "encrypted"
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-O", "encrypt", f"/dev/{disk}"], check=True)
+        subprocess.run(["mount", f"/dev/{disk}", str(directory)], check=True)
+        folder.mkdir()
+        subprocess.run(["e4crypt", "add_key", "-S", "0x1234", str(folder)], check=True, input=b"key\n")
+        yield folder
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"this kernel or machine cannot encrypt files (CONFIG_FS_ENCRYPTION, e4crypt): {error}")
+    finally:
+        if directory.is_mount():
+            subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_files_that_the_kernel_encrypts(encrypted: Path, disk: str, tmp_path: Path) -> None:
+    """It writes copies of their pages."""
+    synced, left = encrypted / "synced", encrypted / "left"
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        for path in (synced, left):
+            path.write_bytes(os.urandom(1 << 20))
+        with synced.open("rb") as file:
+            os.fsync(file.fileno())
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    for path, origin in ((synced, SYSCALL), (left, WRITEBACK)):
+        written = [r for r in of_file(trace.records(), path) if r.mode == WRITE]
+        assert sum(r.size_bytes for r in written) >= 1 << 20
+        assert share(written, os.getpid(), path.stat().st_ino, path) >= SHARE
+        assert {r.origin for r in written} == {origin}
+
+
 #: ext4 writes back a file that was emptied and written anew when it is closed, in the task that closes it.
 WRITES_AND_WAITS = """
 import os, sys
