@@ -163,6 +163,12 @@ static __always_inline u64 head_of(struct page *page, u64 *cell)
 	return head & 1 ? head - 1 : (u64)page;
 }
 
+/* Of a page that is of no file: which one it holds encrypted, if fscrypt has made it; else any number. */
+static __always_inline u64 page_encrypted_in(u64 page)
+{
+	return PEEK(page, page, private);
+}
+
 #define are_pinned(bio) false
 
 /* The structures of the device mapper and of md stand in no header. */

@@ -269,14 +269,22 @@ static __always_inline u64 dirtier_key(struct inode *inode)
 	return mix(hash, PEEK(super_block, PEEK(inode, inode, i_sb), s_dev));
 }
 
+/* The name, too: a task may have become another program since. */
+static __always_inline bool is_still(const struct iotrace_task *task, const struct iotrace_task *now)
+{
+	const u64 *name = (const u64 *)task->comm, *name_now = (const u64 *)now->comm;
+
+	return task->tid == now->tid && name[0] == name_now[0] && name[1] == name_now[1];
+}
+
 static __always_inline void dirtier_note(struct inode *inode, struct task_struct *current)
 {
 	u64 key = dirtier_key(inode);
 	struct bcc_dirtier *known = LOOKUP(dirtiers, &key), new = {};
 
-	if (known && known->task.tid == (u32)bpf_get_current_pid_tgid())
-		return;
 	task_fill(&new.task, current);
+	if (known && is_still(&known->task, &new.task))
+		return;
 	new.selected = task_selected(&new.task);
 	UPDATE(dirtiers, &key, &new, BPF_ANY);
 }

@@ -53,7 +53,8 @@ static __always_inline void emit(void *ctx, struct iotrace_counters *of_device, 
 	event = log_begin(&flight->event, &lap);
 	if (event) {
 		event->done_ns = now;
-		event->sector = FIELD(rq, __sector);
+		if (!(flight->event.flags & FLIGHT_PLACED))
+			event->sector = FIELD(rq, __sector);
 		event->device = device;
 		event->flags = flight->event.flags | request_flags(rq, flight);
 		event->mode = mode_of(rq);
@@ -144,28 +145,39 @@ static __always_inline bool has_ended(struct request *rq)
 	return !flight || flight->event.flags & FLIGHT_DONE;
 }
 
+/*
+ * The first bytes of a request are done, or all of a write between flushes, but it goes on. From then on the kernel's
+ * sector is where the rest begins, or what the bio says, which has moved on (by reading 6f8fd758de63 of 6.10; not seen
+ * on 6.18).
+ */
+static __always_inline void part_is_done(struct request *rq, __u16 flags)
+{
+	struct request_id request = id_of(rq);
+	struct iotrace_flight *flight = flight_known(&request);
+
+	if (!flight)
+		return;
+	if (!(flight->event.flags & FLIGHT_PLACED))
+		flight->event.sector = FIELD(rq, __sector);
+	flight->event.flags |= flags | FLIGHT_PLACED;
+}
+
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
 	/* First of all: reading the clock waits for all reads before it, and those below can wait together. */
 	__u64 now = bpf_ktime_get_ns();
-	struct iotrace_flight *flight;
-	struct request_id request;
+	/* The data of a write between its two flushes: the request completes once more when all is done. */
+	bool in_sequence = in_flush_sequence(rq) && !is_flush_command(rq);
 
 	/* Only the last of several partial completions ends the request. */
-	if (nr_bytes < FIELD(rq, __data_len))
+	if (nr_bytes < FIELD(rq, __data_len) || in_sequence) {
+		part_is_done(rq, in_sequence ? FLIGHT_FLUSHED : 0);
 		return 0;
+	}
 	/* A path has ended the bios of multipath's request (end_clone_bio()), which was its end; now it has none left. */
 	if (!nr_bytes && !FIELD(rq, bio) && !is_flush_command(rq) && has_ended(rq))
 		return 0;
-	/* The data of a write between its two flushes: the request completes once more when all is done. */
-	if (in_flush_sequence(rq) && !is_flush_command(rq)) {
-		request = id_of(rq);
-		flight = flight_known(&request);
-		if (flight)
-			flight->event.flags |= FLIGHT_FLUSHED;
-		return 0;
-	}
 	if (finish(ctx, rq, NULL, now, status_of(error)) && io_done_follows)
 		ended_note((__u64)rq, FIELD(rq, start_time_ns));
 	return 0;

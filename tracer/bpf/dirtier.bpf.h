@@ -49,13 +49,21 @@ static __always_inline bool dirtier_is_of(const struct dirtier *dirtier, const s
 	       dirtier->file.filesystem == file->filesystem;
 }
 
+/* The name, too: a task may have become another program since. */
+static __always_inline bool is_still(const struct iotrace_task *task, struct task_struct *current)
+{
+	const __u64 *name = (const __u64 *)task->comm, *name_now = (const __u64 *)current->comm;
+
+	return task->tid == (__u32)current->pid && name[0] == name_now[0] && name[1] == name_now[1];
+}
+
 static __always_inline void dirtier_note(struct inode *inode, struct task_struct *current)
 {
 	struct dirtied file = dirtied_of(inode);
 	struct dirtier *dirtier = dirtier_slot(&file);
 	__u32 version;
 
-	if (!dirtier || (dirtier->task.tid == (__u32)current->pid && dirtier_is_of(dirtier, &file)))
+	if (!dirtier || (is_still(&dirtier->task, current) && dirtier_is_of(dirtier, &file)))
 		return;
 	version = dirtier->version;
 	if (version & 1 || __sync_val_compare_and_swap(&dirtier->version, version, version + 1) != version)

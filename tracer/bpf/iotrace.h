@@ -100,6 +100,7 @@ enum iotrace_flags { /* the first byte is part of the records */
 	FLIGHT_FLUSHED = 2048, /* waited for a flush command: one command does not tell its time in the driver */
 	FLIGHT_HELD = 4096,    /* throttled, and still waits */
 	FLIGHT_UNTIMED = 8192, /* throttled, and since when and for whom was not seen */
+	FLIGHT_PLACED = 16384, /* its sector was noted: the kernel's no longer is where it began */
 };
 
 /* Who caused an I/O. */

@@ -57,6 +57,7 @@ struct address_space {
 
 struct page {
 	struct address_space *mapping;
+	unsigned long private;
 	unsigned long compound_info; /* since 7.2 or earlier */
 };
 
@@ -372,6 +373,7 @@ enum {
 /* include/linux/sched.h */
 #define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
+#define PF_SIGNALED 0x00000400
 #define PF_KTHREAD 0x00200000
 
 #define S_IFMT 0170000

@@ -19,6 +19,8 @@ static __always_inline struct inode *inode_of_page(__u64 first, __u64 *cell)
 	__u64 mapping = as_number(cell, PEEK(page, head, mapping));
 	struct inode *inode;
 
+	if (!mapping)
+		mapping = as_number(cell, PEEK(page, page_encrypted_in(head), mapping));
 	if (!mapping || mapping & PAGE_MAPPING_FLAGS)
 		return NULL;
 	inode = PEEK(address_space, mapping, host);
@@ -79,11 +81,15 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 					  const struct end *of)
 {
 	__u64 number = number_of_call(current, &flight->generation);
-	__u8 kind = kind_of_call(number);
+	/* The call of one that a signal ends has returned: what is left to do, as closing its files, is part of none. */
+	__u8 kind = FIELD(current, flags) & PF_SIGNALED ? IOTRACE_CALL_NONE : kind_of_call(number);
 	struct call *call;
 
 	if (of->kind == END_LOG) {
 		flight->event.origin = IOTRACE_JOURNAL;
+		call = call_is_timed(kind) ? current_call(current, number) : NULL;
+		if (call)
+			call->bios++; /* it has not been served from memory */
 		return;
 	}
 	/* Not libaio's, whose requests may lie where one of io_uring's was. */
@@ -116,7 +122,7 @@ static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight,
 	if (!filters_tasks() || task_selected(&flight->event.task))
 		flight->event.flags |= FLIGHT_SELECTED;
 	if (FIELD(current, flags) & PF_IO_WORKER) {
-		flight->event.origin = IOTRACE_IO_URING;
+		flight->event.origin = of.kind == END_LOG ? IOTRACE_JOURNAL : IOTRACE_IO_URING;
 		uring_own(flight, current, bio, &of, true);
 	} else if (FIELD(current, flags) & PF_KTHREAD) {
 		bool buffered = inode && of.kind != END_DIRECT;

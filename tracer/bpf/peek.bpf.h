@@ -101,6 +101,12 @@ static __always_inline __u64 head_of(struct page *page, __u64 *cell)
 	return info - 1;
 }
 
+/* Of a page that is of no file: which one it holds encrypted, if fscrypt has made it; else any number. */
+static __always_inline __u64 page_encrypted_in(__u64 page)
+{
+	return bpf_core_field_exists(struct page, private) ? PEEK(page, page, private) : 0;
+}
+
 /* Set before loading: BIO_PAGE_PINNED of bio.bi_flags; 16, which is none, before 6.5 (docs/tracer.md, Limits). */
 const volatile __u32 pinned_bit;
 

@@ -135,6 +135,7 @@ static __always_inline void flight_go_on(struct iotrace_flight *to, const struct
 	to->event.submit_ns = from->event.submit_ns;
 	to->event.issue_ns = from->event.issue_ns;
 	to->event.requeues = from->event.requeues;
+	to->event.sector = from->event.sector;
 }
 
 struct gathering {
@@ -258,7 +259,7 @@ static __always_inline void gather_from_above(struct iotrace_flight *flight, str
 		return;
 	flight_inherit(flight, known);
 	flight->event.wait = 0; /* the call waits for the one above */
-	flight->event.flags &= ~(FLIGHT_COUNTED | FLIGHT_FLUSHED | FLIGHT_DONE | IOTRACE_PREFLUSH);
+	flight->event.flags &= ~(FLIGHT_COUNTED | FLIGHT_FLUSHED | FLIGHT_PLACED | FLIGHT_DONE | IOTRACE_PREFLUSH);
 }
 
 static __always_inline void first_issue(struct iotrace_flight *flight, struct request *rq, __u64 now)

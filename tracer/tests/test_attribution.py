@@ -8,8 +8,10 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tracer import decode
-from tracer.tests.tracing import EMPTY, Record, Trace, tracing
+from tracer.tests.tracing import EMPTY, Record, Trace, diskstats, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -214,6 +216,85 @@ def test_a_pid_filter_takes_what_the_process_has_dirtied(filesystem: FileSystem,
     assert sum(r.size_bytes for r in records if r.path == str(path)) == 32 * 65536
     assert not any(r.path == str(other) for r in records)
     assert trace.device(filesystem.disk)["excluded"]["filtered"] > 0
+
+
+def test_write_back_after_exec_is_of_the_program_that_wrote_last(filesystem: FileSystem, tmp_path: Path) -> None:
+    """A script writes to a log, and becomes the program that goes on writing there: one thread, two names."""
+    path = filesystem.directory / "log"
+    script = f"echo begins > {path}; exec dd if=/dev/urandom of={path} bs=64k count=32 seek=1 conv=notrunc status=none"
+    with tracing(tmp_path / "io.bin", "--device", filesystem.disk) as trace:
+        writer = subprocess.Popen(["sh", "-c", script])
+        assert writer.wait(60) == 0
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    written = [r for r in of_file(trace.records(), path) if r.mode == WRITE and r.flags & DIRTIER]
+    assert sum(r.size_bytes for r in written) >= 32 << 16
+    assert {(r.pid, r.comm) for r in written} == {(writer.pid, b"dd")}
+
+
+@pytest.fixture
+def encrypted(disk: str, tmp_path: Path) -> Iterator[Path]:
+    """A folder whose files ext4 encrypts on their way to the disk."""
+    directory = tmp_path / "mounted"
+    directory.mkdir()
+    folder = directory / "encrypted"
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-O", "encrypt", f"/dev/{disk}"], check=True)
+        subprocess.run(["mount", f"/dev/{disk}", str(directory)], check=True)
+        folder.mkdir()
+        subprocess.run(["e4crypt", "add_key", "-S", "0x1234", str(folder)], check=True, input=b"key\n")
+        yield folder
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"this kernel or machine cannot encrypt files (CONFIG_FS_ENCRYPTION, e4crypt): {error}")
+    finally:
+        if directory.is_mount():
+            subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_files_that_the_kernel_encrypts(encrypted: Path, disk: str, tmp_path: Path) -> None:
+    """It writes copies of their pages."""
+    synced, left = encrypted / "synced", encrypted / "left"
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        for path in (synced, left):
+            path.write_bytes(os.urandom(1 << 20))
+        with synced.open("rb") as file:
+            os.fsync(file.fileno())
+        subprocess.run(["sync"], check=True)
+        assert trace.stop() == 0
+    for path, origin in ((synced, SYSCALL), (left, WRITEBACK)):
+        written = [r for r in of_file(trace.records(), path) if r.mode == WRITE]
+        assert sum(r.size_bytes for r in written) >= 1 << 20
+        assert share(written, os.getpid(), path.stat().st_ino, path) >= SHARE
+        assert {r.origin for r in written} == {origin}
+
+
+#: ext4 writes back a file that was emptied and written anew when it is closed, in the task that closes it.
+WRITES_AND_WAITS = """
+import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
+os.write(file, bytes(1 << 20))
+os.write(1, b"written")
+os.read(0, 1)
+"""
+
+
+def test_what_a_killed_process_leaves_is_of_no_call(mounted: Path, disk: str, tmp_path: Path) -> None:
+    """It was in read() for a second; the kernel closes its files when that has returned."""
+    path = mounted / "left"
+    lay_out(path, 1)
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        with subprocess.Popen([sys.executable, "-c", WRITES_AND_WAITS, path], stdin=-1, stdout=-1) as writer:
+            assert writer.stdout and writer.stdout.read(7) == b"written"
+            time.sleep(1)
+            before, deadline = diskstats(disk), time.monotonic() + 10
+            writer.kill()
+        while (diskstats(disk) - before).written_sectors * 512 < 1 << 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert trace.stop() == 0
+    written = [r for r in trace.records() if r.pid == writer.pid and r.path == str(path) and r.mode == WRITE]
+    assert sum(r.size_bytes for r in written) == 1 << 20
+    assert {(r.comm[:6], r.origin, r.vfs_ns) for r in written} == {(b"python", OTHER, EMPTY)}
 
 
 def write_direct(descriptor: int, count: int) -> None:

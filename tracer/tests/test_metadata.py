@@ -12,6 +12,7 @@ import pytest
 
 from tracer.tests.test_attribution import JOURNAL, SHARE, WRITE, mounted_image, rows_of
 from tracer.tests.tracing import tracing
+from tracer.tests.uring import FSYNC, Request, Ring
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -30,6 +31,25 @@ def test_metadata_and_journal(can_trace: None, kind: str, tmp_path: Path) -> Non
     assert journal and all(row["component"] == "journal" and row["inode"] is None for row in journal)
     named = sum(row["component"] in ("journal", "metadata") for row in rows)
     assert named >= SHARE * len(rows)
+
+
+def test_the_log_that_io_uring_writes_is_the_journal(can_trace: None, tmp_path: Path) -> None:
+    """XFS writes its log in the thread that asks for it; of a sync by io_uring that is one of io_uring's."""
+    with mounted_image("xfs", tmp_path) as volume:
+        file = os.open(volume.directory / "file", os.O_RDWR | os.O_CREAT)
+        os.sync()
+        ring = Ring()
+        with tracing(tmp_path / "io.bin", "--device", volume.disk) as trace:
+            for i in range(50):
+                os.fchmod(file, 0o600 + i % 8)
+                assert ring.run([Request(FSYNC, file)])[0].result == 0
+            assert trace.stop() == 0
+        ring.close()
+        os.close(file)
+    written = [row for row in rows_of(trace) if row["mode"] == "W" and row["pid"] == os.getpid()]
+    if not written:
+        pytest.skip("another thread of this kernel writes the log")
+    assert {(row["origin"], row["component"]) for row in written} == {("journal", "journal")}
 
 
 def threads_of_kernel(comm: str) -> set[int]:

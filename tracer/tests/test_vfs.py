@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tracer.tests.test_attribution import JOURNAL, mounted_image
 from tracer.tests.tracing import EMPTY, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -59,6 +60,25 @@ def test_cached_and_uncached_calls_are_counted_apart(mounted: Path, disk: str, t
             assert low <= cell["sum_ns"] <= high
     cached, with_io = (min(histogram(vfs["read"][name])) for name in ("cached", "with_io"))
     assert cached < with_io
+
+
+def test_a_sync_that_writes_the_log_is_not_cached(can_trace: None, tmp_path: Path) -> None:
+    """XFS writes it in the thread that asks for it, when nothing but metadata has changed."""
+    syncs = 100
+    with mounted_image("xfs", tmp_path) as volume:
+        file = os.open(volume.directory / "file", os.O_RDWR | os.O_CREAT)
+        os.sync()
+        with tracing(tmp_path / "io.bin", "--device", volume.disk, "--vfs", "--pid", str(os.getpid())) as trace:
+            for i in range(syncs):
+                os.fchmod(file, 0o600 + i % 8)
+                os.fsync(file)
+            assert trace.stop() == 0
+        os.close(file)
+    written = sum(r.pid == os.getpid() and r.origin == JOURNAL for r in trace.records())
+    counted = trace.status()["vfs"]["sync"]
+    if not written:
+        pytest.skip("another thread of this kernel writes the log")
+    assert (counted["with_io"]["calls"], counted["cached"]["calls"]) == (written, syncs - written)
 
 
 def test_nothing_is_said_of_it_when_not_asked(disk: str, tmp_path: Path) -> None:
