@@ -42,9 +42,13 @@ def headers() -> Path:
         pytest.skip("here programs cannot read a process's memory in the place of the kernel's")
     try:
         build(HERE)
-        return prepare_headers(KERNELS["6.1"])
+        headers = prepare_headers(KERNELS["6.1"])
     except UnavailableError as reason:
         pytest.skip(str(reason))
+    checked = subprocess.run([SOURCES / "build" / "strata-iotrace", "--check"], check=False, capture_output=True)
+    if checked.returncode != 0:
+        pytest.skip(f"cannot trace here: {json.loads(checked.stdout)['reason']}")
+    return headers
 
 
 def fields_of(headers: Path) -> list[str]:
