@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -35,17 +35,13 @@ def test_metadata_and_journal(can_trace: None, kind: str, tmp_path: Path) -> Non
 
 def test_the_log_that_io_uring_writes_is_the_journal(can_trace: None, tmp_path: Path) -> None:
     """XFS writes its log in the thread that asks for it; of a sync by io_uring that is one of io_uring's."""
-    with mounted_image("xfs", tmp_path) as volume:
-        file = os.open(volume.directory / "file", os.O_RDWR | os.O_CREAT)
+    with mounted_image("xfs", tmp_path) as volume, (volume.directory / "file").open("wb") as file:
         os.sync()
-        ring = Ring()
-        with tracing(tmp_path / "io.bin", "--device", volume.disk) as trace:
+        with closing(Ring()) as ring, tracing(tmp_path / "io.bin", "--device", volume.disk) as trace:
             for i in range(50):
-                os.fchmod(file, 0o600 + i % 8)
-                assert ring.run([Request(FSYNC, file)])[0].result == 0
+                os.fchmod(file.fileno(), 0o600 + i % 8)
+                assert ring.run([Request(FSYNC, file.fileno())])[0].result == 0
             assert trace.stop() == 0
-        ring.close()
-        os.close(file)
     written = [row for row in rows_of(trace) if row["mode"] == "W" and row["pid"] == os.getpid()]
     if not written:
         pytest.skip("another thread of this kernel writes the log")

@@ -65,15 +65,13 @@ def test_cached_and_uncached_calls_are_counted_apart(mounted: Path, disk: str, t
 def test_a_sync_that_writes_the_log_is_not_cached(can_trace: None, tmp_path: Path) -> None:
     """XFS writes it in the thread that asks for it, when nothing but metadata has changed."""
     syncs = 100
-    with mounted_image("xfs", tmp_path) as volume:
-        file = os.open(volume.directory / "file", os.O_RDWR | os.O_CREAT)
+    with mounted_image("xfs", tmp_path) as volume, (volume.directory / "file").open("wb") as file:
         os.sync()
         with tracing(tmp_path / "io.bin", "--device", volume.disk, "--vfs", "--pid", str(os.getpid())) as trace:
             for i in range(syncs):
-                os.fchmod(file, 0o600 + i % 8)
+                os.fchmod(file.fileno(), 0o600 + i % 8)
                 os.fsync(file)
             assert trace.stop() == 0
-        os.close(file)
     written = sum(r.pid == os.getpid() and r.origin == JOURNAL for r in trace.records())
     counted = trace.status()["vfs"]["sync"]
     if not written:
