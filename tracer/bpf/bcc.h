@@ -26,7 +26,7 @@ struct bcc_settings {
 	__u32 comm_count, cgroup_count;
 	__u32 modes_wanted, sample_every;
 	__u32 log_events, cpu_count;
-	__u8 filter_devices, filter_pids, uses_irqs;
+	__u8 filter_devices, filter_pids, uses_irqs, measures_vfs;
 	__u8 follows;
 	__u8 io_done_follows; /* block_io_done is there, since 6.5, and frees the flights */
 };
@@ -38,12 +38,9 @@ struct bcc_cpu {
 	__u64 names_dropped;
 };
 
-/* The system call that a task is in, or was in last. */
-struct call {
-	__u64 enter_ns;
-	__u64 number;
-	__u32 kind; /* enum iotrace_call */
-	__u32 bios; /* queued within the call */
+struct bcc_call {
+	struct call call; /* first of all: see wait_begin() */
+	struct wait wait;
 };
 
 struct bcc_file {
@@ -67,7 +64,8 @@ struct bcc_dirtier {
 	map(irqs, HASH, __u32, __u32, IOTRACE_IRQS)                                                                   \
 	map(interrupts, PERCPU_ARRAY, __u32, struct iotrace_interrupt, 1)                                             \
 	map(call_kinds, ARRAY, __u32, __u32, IOTRACE_SYSCALLS)                                                        \
-	map(calls, LRU_HASH, __u32, struct call, 16384)                                                               \
+	map(calls, LRU_HASH, __u32, struct bcc_call, 16384)                                                           \
+	map(vfs_tables, PERCPU_ARRAY, __u32, struct iotrace_vfs_table, 1)                                             \
 	map(dirtiers, LRU_HASH, __u64, struct bcc_dirtier, 16384)                                                     \
 	map(files, LRU_HASH, __u64, struct bcc_file, 16384)                                                           \
 	map(files_told, ARRAY, __u32, __u64, 1)                                                                       \

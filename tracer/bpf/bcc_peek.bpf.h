@@ -7,6 +7,7 @@
 #include <linux/version.h>
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
+#include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/sched.h>
 #include <trace/events/block.h>
@@ -65,6 +66,8 @@ enum {
 	before_block_rq_complete = 0,
 	before_block_io_done = 0,
 	before_irq_handler_entry = 0,
+	before_sys_enter = 0,
+	before_sys_exit = 0,
 	before_writeback_dirty_folio = 0,
 };
 #define COMPLETES_WITH_ERRNO TAKES(block_rq_complete, struct request *, int, unsigned int)
@@ -104,6 +107,7 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 
 /* For the shared programs. */
 #define interrupts (*(char *)MAP_interrupts)
+#define vfs_tables (*(char *)MAP_vfs_tables)
 #define bpf_map_lookup_elem(map, key) map_lookup(bpf_pseudo_fd(1, (u64)(map)), key)
 #define bpf_map_update_elem(map, key, value, flags) map_update(bpf_pseudo_fd(1, (u64)(map)), key, value, flags)
 
@@ -115,7 +119,7 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 /* Loops have to be written out before 5.3. */
 #define UNTIL_OR_8_TIMES(done) ((done) || (done) || (done) || (done) || (done) || (done) || (done) || (done))
 #define UNTIL_OR_32_TIMES(done)                                                                                       \
-	((void)(UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done)))
+	(UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done))
 
 #define READ_STRING read_string
 #define REQ_FLAG(bit) (1U << (bit))
@@ -179,7 +183,7 @@ static __always_inline u64 page_encrypted_in(u64 page)
 
 /* Bios merged behind these are not looked at. */
 #define LOOKED_AT_ONCE static __always_inline
-#define UNTIL_LAST_BIO(done) UNTIL_OR_32_TIMES(done)
+#define UNTIL_LAST_BIO(is_issued, done) ((void)((is_issued) ? UNTIL_OR_32_TIMES(done) : UNTIL_OR_8_TIMES(done)))
 
 /* Drivers take several requests at once since 5.16, where loops need not be written out. */
 #define HAS_BATCHES (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0))
@@ -225,6 +229,20 @@ static __always_inline u64 end_of_block(u64 buffer)
 	return (u64)PEEK(buffer_head, buffer, b_end_io);
 }
 
+/* ---- system calls ---- */
+
+#if defined(__x86_64__)
+#define ABOVE_REGISTERS TOP_OF_KERNEL_STACK_PADDING
+#define SYSCALL_NUMBER(registers) FIELD(registers, orig_ax)
+#define SYSCALL_FIRST_ARGUMENT(registers) FIELD(registers, di)
+#elif defined(__aarch64__)
+#define ABOVE_REGISTERS 0
+#define SYSCALL_NUMBER(registers) (long)FIELD(registers, syscallno)
+#define SYSCALL_FIRST_ARGUMENT(registers) FIELD(registers, orig_x0)
+#else
+#error "where does this machine keep the number of the system call?"
+#endif
+
 /* ---- what has changed between kernels ---- */
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 18, 0)
@@ -246,6 +264,20 @@ static __always_inline struct gendisk *disk_of_request(struct request *rq)
 	return FIELD(rq, rq_disk);
 #else
 	return PEEK(request_queue, FIELD(rq, q), disk);
+#endif
+}
+
+/* The disk has no requests; it hands its bios on. */
+static __always_inline bool goes_to_volume(struct bio *bio)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 9, 0)
+	return PEEK(block_device_operations, FIELD(disk_of_bio(bio), fops), submit_bio);
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 0, 0)
+	return !FIELD(FIELD(disk_of_bio(bio), queue), mq_ops);
+#else
+	struct request_queue *queue = FIELD(disk_of_bio(bio), queue);
+
+	return !FIELD(queue, mq_ops) && !FIELD(queue, request_fn);
 #endif
 }
 

@@ -84,7 +84,7 @@ static __always_inline void record_or_exclude(void *ctx, struct request *rq, str
 	if (is_flush_command(rq) && flight->event.issue_ns)
 		flush_note(rq, flight->event.issue_ns, now);
 	if (!flight->event.issue_ns) {
-		gather(flight, rq);
+		gather(flight, rq, false);
 		flight->event.issue_ns = preflush_issued(rq, flight);
 		flight->event.flags |= FLIGHT_FLUSHED;
 	}

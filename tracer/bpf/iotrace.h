@@ -345,4 +345,32 @@ static inline int call_is_timed(__u32 kind)
 	return kind >= IOTRACE_CALL_TIMED && kind <= IOTRACE_CALL_SYNC;
 }
 
+/* The system call that a task is in, or was in last. */
+struct call {
+	__u64 enter_ns;
+	__u64 stamp; /* see is_whole() */
+	__u32 tid;
+	__u32 bios; /* queued within the call */
+	__u16 number;
+	__u16 wait; /* the task's place among the waits, from its first one on; 0 = none yet */
+	__u8 kind;  /* enum iotrace_call */
+	__u8 on_file;
+	__u8 waits;  /* for requests: has a place, or had */
+	__u8 is_new; /* see again.bpf.h */
+};
+
+/* With --vfs: what the call waits for that entered then (return.bpf.h). */
+struct wait {
+	__u64 enter_ns;
+	__u64 bytes;	/* of its bios */
+	__u64 asked;	/* the same, but an empty bio is 1 */
+	__u64 others;	/* bytes of others' bios that were merged into its requests */
+	__u64 complete; /* like `asked`, of its requests that are, with others' bios */
+	__u64 last_ns;	/* the latest completion */
+	__u32 tid;
+	__u32 requests; /* complete */
+	__u32 recorded; /* of these, the ones that pass the filters and the sample */
+	__u32 bios;	/* that the requests are made of */
+};
+
 #endif

@@ -31,7 +31,7 @@ static __always_inline __u64 forget(__u64 value)
 /* 64 bits: of a shorter counter, put on the stack, the verifier of 5.15 forgets the bounds. */
 #define UNTIL(done, times) for (__u64 i_ = 0; i_ < (times) && !(done); i_++)
 #define UNTIL_OR_32_TIMES(done) UNTIL(done, 32)
-#define UNTIL_LAST_BIO(done) UNTIL(done, 1024)
+#define UNTIL_LAST_BIO(is_issued, done) UNTIL(done, 1024)
 #define UNTIL_LAST_REQUEST(done) UNTIL(done, 256)
 #define HAS_BATCHES 1
 #define SEES_AROUND_BIOS 1
@@ -262,6 +262,12 @@ static __always_inline bool stays_runnable(__u64 *sched_switch, struct task_stru
 }
 
 /* ---- requests ---- */
+
+/* The disk has no requests; it hands its bios on. */
+static __always_inline bool goes_to_volume(struct bio *bio)
+{
+	return bio->bi_bdev->bd_disk->fops->submit_bio;
+}
 
 /* Bits of request.rq_flags; set before loading: in some kernels they belong to no type with a name. */
 const volatile __u32 flush_seq_bit, io_stat_bit;

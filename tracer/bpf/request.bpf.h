@@ -39,7 +39,7 @@ int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *m
 /* It tells of an older request whose completion was not seen, and then nobody saw the bio come that is there now. */
 static __always_inline bool is_left_over(const struct iotrace_flight *of_bio)
 {
-	return of_bio->request && of_bio->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE);
+	return BIOS_FLIGHTS_GO_ON && of_bio->request && of_bio->event.flags & (FLIGHT_COUNTED | FLIGHT_DONE);
 }
 
 static __always_inline struct iotrace_flight *bio_comes(void *ctx, struct bio *bio, __u64 now)
@@ -152,7 +152,7 @@ LOOKED_AT_ONCE bool gather_bio(struct gathering *gathering)
 {
 	struct iotrace_flight *flight, *owner;
 	struct bio *bio;
-	bool better;
+	bool better, same_call;
 
 	if (!gathering || !gathering->bio)
 		return false;
@@ -165,14 +165,15 @@ LOOKED_AT_ONCE bool gather_bio(struct gathering *gathering)
 		bool owner_selected = owner->event.flags & FLIGHT_SELECTED;
 
 		better = selected == owner_selected ? flight->event.queue_ns < owner->event.queue_ns : selected;
-		if (!owner->event.queue_ns || better) {
-			if (!is_same_call(flight, owner))
-				gathering->own_bytes = 0;
-			flight_inherit(owner, flight);
-		}
-		if (is_same_call(flight, owner))
+		better |= !owner->event.queue_ns;
+		same_call = is_same_call(flight, owner);
+		if (better && !same_call)
+			gathering->own_bytes = 0;
+		if (better)
+			flight_note(owner, flight);
+		if (better || same_call)
 			gathering->own_bytes += PEEK(bio, bio, bi_iter.bi_size);
-		if (flight->request == gathering->request) { /* it had one bio until now */
+		if (BIOS_FLIGHTS_GO_ON && flight->request == gathering->request) { /* it had one bio until now */
 			flight_go_on(owner, flight);
 			gathering->goes_on = true;
 		}
@@ -183,15 +184,15 @@ LOOKED_AT_ONCE bool gather_bio(struct gathering *gathering)
 }
 
 /* The kernel wants such a function to return something. */
-LOOKED_AT_ONCE bool gather_bios(struct gathering *gathering)
+LOOKED_AT_ONCE bool gather_bios(struct gathering *gathering, bool is_issued)
 {
-	UNTIL_LAST_BIO(!gather_bio(gathering))
+	UNTIL_LAST_BIO(is_issued, !gather_bio(gathering))
 		;
 	return true;
 }
 
 /* Moves what is known about the request's bios to the flight of the request. */
-static __always_inline void gather(struct iotrace_flight *flight, struct request *rq)
+static __always_inline void gather(struct iotrace_flight *flight, struct request *rq, bool is_issued)
 {
 	struct gathering gathering = {.request = flight->request};
 	struct iotrace_flight *only;
@@ -210,7 +211,7 @@ static __always_inline void gather(struct iotrace_flight *flight, struct request
 		bio_free(only);
 		return;
 	}
-	gather_bios(&gathering);
+	gather_bios(&gathering, is_issued);
 	flight->event.bios = gathering.bios;
 	flight_inherit(flight, &gathering.owner);
 	if (measures_vfs)
@@ -266,7 +267,7 @@ static __always_inline void first_issue(struct iotrace_flight *flight, struct re
 {
 	__u64 flushed;
 
-	gather(flight, rq);
+	gather(flight, rq, true);
 	if (!flight->event.queue_ns)
 		gather_from_above(flight, rq);
 	flight->event.size_bytes = FIELD(rq, __data_len);

@@ -254,6 +254,7 @@ const volatile bool io_done_follows;
 /* Set before loading: only block_rq_complete, of which one at a time runs on a CPU, counts completions; writes to the log. */
 const volatile bool counts_alone, logs_alone;
 
+#define flight_note flight_inherit
 #define bio_find flight_find
 #define bio_free flight_free
 

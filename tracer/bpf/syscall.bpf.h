@@ -1,53 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * System calls: when the task entered one, and (--vfs) how long those on regular files took, cached or not, and when
- * those that had requests returned.
+ * those that had requests returned. Of both backends; where it is kept is in call.bpf.h and bcc_store.bpf.h.
  */
 #ifndef SYSCALL_BPF_H
 #define SYSCALL_BPF_H
 
-#include "filter.bpf.h"
+#include "call.bpf.h"
 #include "histogram.bpf.h"
-#include "peek.bpf.h"
 #include "return.bpf.h"
-
-/* Set before loading. */
-const volatile bool times_calls; /* sys_enter is there */
-const volatile __u8 call_of[IOTRACE_SYSCALLS];
-
-/*
- * The calls of the tasks, by their numbers: the kernel's task storage takes 45 ns more at each call and 10 more at each
- * bio. A task that is not among the four of its bucket takes the place of the one whose latest call began first.
- */
-#define CALL_BUCKET_BITS 13
-#define CALL_WAYS 4
-
-struct call_bucket {
-	struct call way[CALL_WAYS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << CALL_BUCKET_BITS);
-	__type(key, __u32);
-	__type(value, struct call_bucket);
-} calls SEC(".maps");
-
-static __always_inline struct call_bucket *calls_beside(__u32 tid)
-{
-	__u32 index = tid & ((1 << CALL_BUCKET_BITS) - 1);
-
-	return bpf_map_lookup_elem(&calls, &index);
-}
-
-static __always_inline struct call *call_find(struct call_bucket *bucket, __u32 tid)
-{
-#pragma unroll
-	for (int i = 0; i < CALL_WAYS; i++)
-		if (bucket->way[i].tid == tid)
-			return &bucket->way[i];
-	return NULL;
-}
 
 /*
  * A task may lose its place while it notes its call there. Whichever of the two writes each word last, the time is then
@@ -63,57 +24,19 @@ static __always_inline bool is_whole(const struct call *call, __u32 tid)
 	return call->stamp == stamp_of(call->enter_ns, tid);
 }
 
-static __noinline struct call *call_claim(__u32 tid)
-{
-	struct call_bucket *bucket = calls_beside(tid);
-	struct call *oldest;
-	__u32 before;
-
-	if (!bucket)
-		return NULL;
-	oldest = &bucket->way[0];
-#pragma unroll
-	for (int i = 1; i < CALL_WAYS; i++)
-		if (bucket->way[i].enter_ns < oldest->enter_ns)
-			oldest = &bucket->way[i];
-	before = oldest->tid;
-	if (__sync_val_compare_and_swap(&oldest->tid, before, tid) != before)
-		return NULL; /* another task took it at this instant */
-	oldest->wait = 0;
-	return oldest;
-}
-
-/* Where the user's registers lie, from the lowest address of a task's stack on; the same for all tasks. */
-__u64 registers_offset = 0;
-
-/* The number of the call that the task is in. The helper that finds the registers takes 30 ns where caches are cold. */
-static __always_inline __u64 number_of_call(struct task_struct *current, __u64 *cell)
-{
-	__u64 stack = as_number(cell, current->stack);
-
-	if (!registers_offset)
-		registers_offset = as_number(cell, (void *)bpf_task_pt_regs(current)) - stack;
-	return PEEK_SYSCALL_NUMBER(stack + registers_offset);
-}
-
-static __always_inline __u8 kind_of_call(__u64 number)
-{
-	return number < IOTRACE_SYSCALLS ? call_of[number & (IOTRACE_SYSCALLS - 1)] : IOTRACE_CALL_NONE;
-}
-
 /* The task's latest call that is timed, or was. */
 static __always_inline struct call *latest_call(struct task_struct *task)
 {
-	struct call_bucket *bucket = calls_beside(task->pid);
-	struct call *call = bucket ? call_find(bucket, task->pid) : NULL;
+	__u32 tid = FIELD(task, pid);
+	struct call *call = call_known(tid);
 
-	return call && is_whole(call, task->pid) ? call : NULL;
+	return call && is_whole(call, tid) ? call : NULL;
 }
 
 /* What sys_enter has noted of that call, not of one that the task has left. */
 static __always_inline struct call *current_call(struct task_struct *current, __u64 number)
 {
-	struct call *call = times_calls ? latest_call(current) : NULL;
+	struct call *call = latest_call(current);
 
 	return call && call->number == number ? call : NULL;
 }
@@ -121,13 +44,13 @@ static __always_inline struct call *current_call(struct task_struct *current, __
 /* Of the file behind the call's first argument; NULL: it is no descriptor. */
 static __always_inline struct inode *inode_of_descriptor(struct task_struct *current, struct pt_regs *regs)
 {
-	struct fdtable *table = current->files->fdt;
+	struct fdtable *table = FIELD(FIELD(current, files), fdt);
 	__u64 descriptor = (__u32)SYSCALL_FIRST_ARGUMENT(regs), place;
 	struct file *file;
 
-	if (descriptor >= table->max_fds)
+	if (descriptor >= FIELD(table, max_fds))
 		return NULL;
-	place = (__u64)table->fd + descriptor * sizeof(file);
+	place = (__u64)FIELD(table, fd) + descriptor * sizeof(file);
 	file = (struct file *)PEEK(hlist_head, place, first); /* any type that is one pointer */
 	return file ? PEEK(file, file, f_inode) : NULL;
 }
@@ -153,19 +76,17 @@ static __always_inline void call_begins(struct pt_regs *regs, long number, bool 
 {
 	__u8 kind = kind_of_call(number);
 	struct task_struct *current;
-	struct call_bucket *bucket;
 	bool on_file = false;
 	struct call *call;
+	__u32 tid;
 	__u64 now;
 
 	if (!call_is_timed(kind))
 		return;
 	now = bpf_ktime_get_ns();
-	current = bpf_get_current_task_btf();
-	bucket = calls_beside(current->pid);
-	if (!bucket)
-		return;
-	call = call_find(bucket, current->pid) ?: call_claim(current->pid);
+	current = task_now();
+	tid = FIELD(current, pid);
+	call = call_place(tid);
 	if (!call)
 		return;
 	if (measures_vfs)
@@ -177,7 +98,7 @@ static __always_inline void call_begins(struct pt_regs *regs, long number, bool 
 	call->on_file = on_file;
 	call->is_new = is_new;
 	call->enter_ns = now;
-	call->stamp = stamp_of(now, current->pid);
+	call->stamp = stamp_of(now, tid);
 }
 
 SEC("tp_btf/sys_enter")
@@ -224,7 +145,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 
 	if (!switched_on || !call_is_timed(kind_of_call(number)))
 		return 0;
-	current = bpf_get_current_task_btf();
+	current = task_now();
 	place = current_call(current, number);
 	if (!place || !(place->on_file || place->bios))
 		return 0;

@@ -24,6 +24,7 @@ struct backend {
 	bool (*counters)(struct probe *probe, __u32 device, struct iotrace_counters *per_cpu);
 	unsigned long (*consume)(struct probe *probe, double *fullness);
 	bool (*is_full)(const struct probe *probe);
+	void (*vfs)(struct probe *probe, struct iotrace_vfs_table *table);
 	unsigned long long (*names_dropped)(struct probe *probe);
 	/* Those that are under way or that the programs could not forget. */
 	void (*flights)(struct probe *probe, void (*visit)(void *context, const struct iotrace_flight *flight),
@@ -41,6 +42,9 @@ extern const struct backend CORE, BCC;
 
 /* The verifier's last line, but for its statistics. Changes `log`, and points into it. */
 const char *backend_cause(char *log);
+
+/* The only value of a per-CPU map of u64s, all CPUs together. */
+void backend_sum(const struct probe *probe, int map_fd, void *sums, size_t bytes);
 
 /* How often the kernel skipped this program. */
 unsigned long long backend_misses(int program_fd);

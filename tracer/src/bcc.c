@@ -150,6 +150,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.filter_devices = options->device_count > 0,
 		.filter_pids = options->pid_count > 0,
 		.uses_irqs = uses_irqs(devices),
+		.measures_vfs = options->vfs,
 		.io_done_follows = kernel_has_raw_tracepoint("block_io_done"),
 	};
 	for (size_t i = 0; i < options->comm_count; i++)
@@ -180,6 +181,8 @@ static bool is_wanted(const char *name, const struct options *options, const str
 		return options->scheduler;
 	if (strcmp(name, "sys_enter") == 0)
 		return !options->no_vfs;
+	if (strcmp(name, "sys_exit") == 0)
+		return options->vfs;
 	if (strcmp(name, "irq_handler_entry") == 0)
 		return uses_irqs(devices);
 	if (is_kprobe(name))
@@ -382,6 +385,11 @@ static bool bcc_is_full(const struct probe *probe)
 	return count >= IOTRACE_DEVICE_SLOTS;
 }
 
+static void bcc_vfs(struct probe *probe, struct iotrace_vfs_table *table)
+{
+	backend_sum(probe, bcc_of(probe)->maps[MAP_vfs_tables], table, sizeof(*table));
+}
+
 /* A log that was full tells of each (PERF_RECORD_LOST); where it tells the program, too (newer kernels), not two are lost. */
 static unsigned long long bcc_names_dropped(struct probe *probe)
 {
@@ -431,6 +439,7 @@ const struct backend BCC = {
 	.switch_to = bcc_switch,
 	.counters = bcc_counters,
 	.is_full = bcc_is_full,
+	.vfs = bcc_vfs,
 	.consume = bcc_consume,
 	.names_dropped = bcc_names_dropped,
 	.flights = bcc_flights,

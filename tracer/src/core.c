@@ -342,30 +342,14 @@ static bool core_is_full(const struct probe *probe)
 	return true;
 }
 
-/* The only value of a per-CPU map of u64s, all CPUs together. */
-static void sum_cpus(const struct probe *probe, const struct bpf_map *map, void *sums, size_t bytes)
+static void core_vfs(struct probe *probe, struct iotrace_vfs_table *table)
 {
-	__u64 *per_cpu = calloc(probe->cpus, bytes), *sum = sums;
-	size_t numbers = bytes / sizeof(*sum);
-	__u32 zero = 0;
-
-	if (!per_cpu)
-		abort();
-	memset(sums, 0, bytes);
-	if (bpf_map_lookup_elem(bpf_map__fd(map), &zero, per_cpu) == 0)
-		for (size_t i = 0; i < probe->cpus * numbers; i++)
-			sum[i % numbers] += per_cpu[i];
-	free(per_cpu);
-}
-
-void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
-{
-	sum_cpus(probe, core_of(probe)->skeleton->maps.vfs_tables, table, sizeof(*table));
+	backend_sum(probe, bpf_map__fd(core_of(probe)->skeleton->maps.vfs_tables), table, sizeof(*table));
 }
 
 void probe_context(struct probe *probe, struct iotrace_context *context)
 {
-	sum_cpus(probe, core_of(probe)->skeleton->maps.contexts, context, sizeof(*context));
+	backend_sum(probe, bpf_map__fd(core_of(probe)->skeleton->maps.contexts), context, sizeof(*context));
 }
 
 void probe_peers(struct probe *probe,
@@ -452,6 +436,7 @@ const struct backend CORE = {
 	.switch_to = core_switch,
 	.counters = core_counters,
 	.is_full = core_is_full,
+	.vfs = core_vfs,
 	.consume = core_consume,
 	.names_dropped = core_names_dropped,
 	.flights = core_flights,

@@ -51,7 +51,7 @@ static const char HELP[] =
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
 	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
-	"                    --vfs, --context, --peers, --spans) or auto (default): core where the kernel can\n"
+	"                    --context, --peers, --spans) or auto (default): core where the kernel can\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT, SIGTERM or SIGHUP)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
@@ -261,8 +261,7 @@ static int settle_backend(struct options *options)
 	const struct {
 		const char *name;
 		bool given;
-	} core_only[] = {{"vfs", options->vfs},
-			 {"context", options->context},
+	} core_only[] = {{"context", options->context},
 			 {"peers", options->peers},
 			 {"spans", options->spans}};
 

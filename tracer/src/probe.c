@@ -124,6 +124,11 @@ unsigned long long probe_never_completed(struct probe *probe, struct devices *de
 	return counted.all;
 }
 
+void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
+{
+	probe->backend->vfs(probe, table);
+}
+
 void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),
 		    void *context)
 {
@@ -148,6 +153,21 @@ unsigned long long backend_misses(int program_fd)
 	if (bpf_obj_get_info_by_fd(program_fd, &info, &size))
 		return 0;
 	return info.recursion_misses;
+}
+
+void backend_sum(const struct probe *probe, int map_fd, void *sums, size_t bytes)
+{
+	__u64 *per_cpu = calloc(probe->cpus, bytes), *sum = sums;
+	size_t numbers = bytes / sizeof(*sum);
+	__u32 zero = 0;
+
+	if (!per_cpu)
+		abort();
+	memset(sums, 0, bytes);
+	if (bpf_map_lookup_elem(map_fd, &zero, per_cpu) == 0)
+		for (size_t i = 0; i < probe->cpus * numbers; i++)
+			sum[i % numbers] += per_cpu[i];
+	free(per_cpu);
 }
 
 void probe_close(struct probe *probe)

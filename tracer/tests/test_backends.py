@@ -73,7 +73,7 @@ def test_a_machine_without_headers_is_told_what_to_install(binary: Path, tmp_pat
     assert f"linux-headers-{os.uname().release}" in result.stderr
 
 
-@pytest.mark.parametrize("option", [("--vfs",), ("--context", "c.csv"), ("--peers", "p.csv"), ("--spans", "s.csv")])
+@pytest.mark.parametrize("option", [("--context", "c.csv"), ("--peers", "p.csv"), ("--spans", "s.csv")])
 def test_what_bcc_does_not_have_is_refused_by_name(binary: Path, option: tuple[str, ...], tmp_path: Path) -> None:
     result = subprocess.run(
         [str(binary), "--backend", "bcc", "--output", "io.bin", *option],

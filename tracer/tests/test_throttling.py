@@ -55,7 +55,7 @@ def test_whose_they_are_and_how_long_they_wait(
 ) -> None:
     path = mounted / "file"
     lay_out(path, 8)
-    with tracing(tmp_path / "io.bin", "--device", disk, *(["--vfs"] if BACKEND == "core" else [])) as trace:
+    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs") as trace:
         pid, job = run_in(group, f"--filename={path}", "--size=8m", f"--number_ios={BLOCKS}", *JOBS[workload])
         assert trace.stop() == 0
     assert_closed(trace, disk)

@@ -108,16 +108,14 @@ def large_reads(disk: str, tmp_path: Path) -> tuple[list[int], list[int], list[f
     """Nanoseconds until complete, of whole calls, and by the kernel's own log; and what fio says about them.
 
     Where memory is slow, a third of a call lies behind the completion (by reading the kernel, 128 pages are let go).
-    The bcc backend does not see calls return; there the second is the first.
     """
-    vfs = [] if BACKEND == "bcc" else ["--vfs"]
     with ftrace(tmp_path, "block/block_bio_queue", "block/block_rq_complete") as log:
-        with tracing(tmp_path / "io.bin", "--device", disk, *vfs) as trace:
+        with tracing(tmp_path / "io.bin", "--device", disk, "--vfs") as trace:
             job = fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=512k", "--direct=1", "--number_ios=300")
             assert trace.stop() == 0
         logged = in_the_block_layer_ns(log, disk)
     totals = [sum(v for v in layers(r) if v != EMPTY) for r in trace.records() if r.size_bytes == LARGE_BYTES]
-    calls = [call.duration_ns for call in trace.returns() if call.bytes == LARGE_BYTES] if vfs else totals
+    calls = [call.duration_ns for call in trace.returns() if call.bytes == LARGE_BYTES]
     assert len(totals) + trace.device(disk)["excluded"]["completion_not_seen"] == len(logged) == 300
     assert len(calls) == len(totals)
     return totals, calls, logged, job["read"]
@@ -128,11 +126,9 @@ def test_latency_lies_between_what_the_block_layer_logged_and_what_fio_saw(disk:
     assert 0.97 * median(logged) < median(totals)
     assert mean(totals) <= mean(calls) < read["lat_ns"]["mean"]
     assert max(totals) <= max(calls) <= read["lat_ns"]["max"]
-    if BACKEND != "bcc":
-        assert PART_OF_A_CALL * read["clat_ns"]["percentile"]["50.000000"] < median(calls)
+    assert PART_OF_A_CALL * read["clat_ns"]["percentile"]["50.000000"] < median(calls)
 
 
-@pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend does not see calls return (use CO-RE)")
 def test_whole_calls_are_most_of_what_fio_saw(disk: str, tmp_path: Path) -> None:
     """Of the mean, which a CPU that stands still once makes another."""
     _, calls, _, read = large_reads(disk, tmp_path)

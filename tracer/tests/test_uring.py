@@ -41,6 +41,7 @@ MAP_LOCKED = 0x2000  # asm-generic/mman.h, so x86 and arm64; Python has no name 
 STRIDE = 1 << 16  # no two requests are neighbours: those would be merged
 #: No tracepoint says before which request is complete.
 TELLS_RETURNS = tuple(int(part) for part in platform.release().split(".")[:2]) >= (6, 0)
+NO_RINGS = "the bcc backend does not look at rings (use CO-RE)"
 ASKED = "	wait->asked += size_bytes ?: 1;\n"
 
 
@@ -88,6 +89,8 @@ def kept_in_memory(descriptor: int, size: int) -> mmap.mmap:
 def mine(disk: str, output: Path, binary: Path = TRACER) -> Any:
     if not TELLS_RETURNS:
         pytest.skip("before Linux 6.0 nothing tells which request of io_uring is complete; needs a newer kernel")
+    if BACKEND == "bcc":
+        pytest.skip(NO_RINGS)
     return tracing(output / "io.bin", "--device", disk, "--vfs", "--pid", str(os.getpid()), binary=binary)
 
 
@@ -394,6 +397,7 @@ def test_linked_requests_wait_for_each_other(
     assert_consistent(trace)
 
 
+@pytest.mark.skipif(BACKEND == "bcc", reason=NO_RINGS)
 @pytest.mark.parametrize("more", ["--iodepth=1", "--iodepth=32 --iodepth_batch=8", "--iodepth=8 --sqthread_poll=1"])
 def test_under_load(disk: str, tmp_path: Path, more: str) -> None:
     arguments = (f"--filename=/dev/{disk}", "--rw=randrw", "--bs=4k", "--direct=1", "--number_ios=4000")
@@ -412,7 +416,7 @@ def test_under_load(disk: str, tmp_path: Path, more: str) -> None:
         assert all(row["return_ns"] is None for row in rows)
 
 
-@pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend does not look at rings")
+@pytest.mark.skipif(BACKEND == "bcc", reason=NO_RINGS)
 @pytest.mark.parametrize("more", ["--iodepth=1", "--sqthread_poll=1", "--force_async=1"])
 def test_threads_of_io_uring_are_chosen_as_their_process(disk: str, tmp_path: Path, more: str) -> None:
     """They are called iou-sqp-... and iou-wrk-...; a process of another name beside it is left out."""
@@ -438,7 +442,7 @@ def test_libaio_has_no_vfs_layer(disk: str, tmp_path: Path) -> None:
     assert len(own) >= 400 and all(record.vfs_ns == EMPTY for record in own)
 
 
-@pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend does not look at rings")
+@pytest.mark.skipif(BACKEND == "bcc", reason=NO_RINGS)
 @pytest.mark.parametrize("flags", [0, ASYNC])
 def test_without_vfs_it_has_the_layer_but_no_return(
     disk: str, raw: int, ring: Ring, buffer: mmap.mmap, tmp_path: Path, flags: int

@@ -186,7 +186,6 @@ def test_requests_of_io_uring(layers: list[str], volume: Volume, on_file: bool, 
     assert all((record.vfs_ns == EMPTY) == (BACKEND == "bcc") for record in own)
 
 
-@pytest.mark.skipif(BACKEND == "bcc", reason="the bcc backend has no --vfs")
 def test_returns_when_no_disk_is_named(volume: Volume, tmp_path: Path) -> None:
     """The volume's own bio and those of its disks come in one call; the call waits for the latter."""
     raw = os.open(volume.device, os.O_RDONLY | os.O_DIRECT)
