@@ -134,6 +134,7 @@ static __always_inline void task_fill(struct iotrace_task *task, struct task_str
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 5, 0)
 	task->cgroup_id = (u32)task->cgroup_id; /* above it the generation, which nobody can see (40430452fd5d) */
 #endif
+	__builtin_memset(task->comm, 0, sizeof(task->comm)); /* the kernel writes nothing behind the name's end (6.1) */
 	bpf_get_current_comm(task->comm, sizeof(task->comm));
 }
 

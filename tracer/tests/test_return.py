@@ -178,6 +178,7 @@ def test_threads_are_told_apart(disk: str, tmp_path: Path) -> None:
 
 
 CALLS = "bpf/syscall.bpf.h"
+STORE = "bpf/call.bpf.h"
 RETURNED = "	table = bpf_map_lookup_elem(&vfs_tables, &zero);\n"
 ROUNDS = "	for (int i = 0; i < 2000 && bpf_ktime_get_ns() - now < %d; i++) {\n%s	}\n"
 LINGER = ROUNDS % (60_000, "")
@@ -193,7 +194,7 @@ def test_more_tasks_than_places(disk: str, tmp_path: Path, lingers: bool) -> Non
 
     What one of them lost is empty, never another one's.
     """
-    crowded = altered(tmp_path, {CALLS: {PLACES: FEW} | ({NOTED: OFTEN + LINGER + NOTED} if lingers else {})})
+    crowded = altered(tmp_path, {STORE: {PLACES: FEW}, CALLS: {NOTED: OFTEN + LINGER + NOTED} if lingers else {}})
     limit = int(Path(f"/sys/block/{disk}/queue/max_sectors_kb").read_text()) << 10
     calls: dict[int, list[Timed]] = {}
 
