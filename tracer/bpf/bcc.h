@@ -74,6 +74,10 @@ struct bcc_dirtier {
 	map(consumed, ARRAY, __u32, __u64, IOTRACE_MAX_CPUS)                                                          \
 	map(pids, HASH, __u32, __u8, 1024)                                                                            \
 	map(cgroups, CGROUP_ARRAY, __u32, __u32, IOTRACE_MAX_CGROUPS)                                                 \
+	map(contexts, PERCPU_ARRAY, __u32, struct iotrace_context, 1)                                                 \
+	map(waiting, HASH, __u32, __u64, 32768)                                                                       \
+	map(peers, HASH, struct iotrace_address, struct iotrace_peer, IOTRACE_PEERS)                                  \
+	map(no_peer, ARRAY, __u32, struct iotrace_peer, 1)                                                            \
 	map(events, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)                                                 \
 	map(names, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)
 

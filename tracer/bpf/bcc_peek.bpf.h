@@ -10,7 +10,11 @@
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/sched.h>
+#include <linux/tcp.h>
+#include <net/tcp.h>
 #include <trace/events/block.h>
+#include <trace/events/sched.h>
+#include <trace/events/tcp.h>
 
 #undef current /* a macro of the kernel's */
 #ifndef __always_inline
@@ -66,13 +70,27 @@ enum {
 	before_block_rq_complete = 0,
 	before_block_io_done = 0,
 	before_irq_handler_entry = 0,
+	before_peer_retransmit = 0,
+	before_peer_segment = 0,
+	before_sched_switch = 0,
+	before_sched_wakeup = 0,
+	before_sched_wakeup_new = 0,
 	before_sys_enter = 0,
 	before_sys_exit = 0,
+	before_tcp_probe = 0,
+	before_tcp_retransmit = 0,
 	before_writeback_dirty_folio = 0,
 };
 #define COMPLETES_WITH_ERRNO TAKES(block_rq_complete, struct request *, int, unsigned int)
 _Static_assert(COMPLETES_WITH_ERRNO || TAKES(block_rq_complete, struct request *, blk_status_t, unsigned int),
 	       "block_rq_complete has arguments that are not known");
+
+#define SWITCH_TELLS_STATE TAKES(sched_switch, bool, struct task_struct *, struct task_struct *, unsigned int)
+_Static_assert(SWITCH_TELLS_STATE || TAKES(sched_switch, bool, struct task_struct *, struct task_struct *),
+	       "sched_switch has arguments that are not known");
+#define retransmit_tells_error TAKES(tcp_retransmit_skb, const struct sock *, const struct sk_buff *, int)
+_Static_assert(retransmit_tells_error || TAKES(tcp_retransmit_skb, const struct sock *, const struct sk_buff *),
+	       "tcp_retransmit_skb has arguments that are not known");
 
 #define ARGUMENT_COUNT(a1, a2, a3, a4, count, ...) count
 #define ARGUMENTS_1 (void *)first[0]
@@ -108,6 +126,8 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 /* For the shared programs. */
 #define interrupts (*(char *)MAP_interrupts)
 #define vfs_tables (*(char *)MAP_vfs_tables)
+#define contexts (*(char *)MAP_contexts)
+#define peers (*(char *)MAP_peers)
 #define bpf_map_lookup_elem(map, key) map_lookup(bpf_pseudo_fd(1, (u64)(map)), key)
 #define bpf_map_update_elem(map, key, value, flags) map_update(bpf_pseudo_fd(1, (u64)(map)), key, value, flags)
 
@@ -122,6 +142,7 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 	(UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done))
 
 #define READ_STRING read_string
+#define READ_BYTES bpf_probe_read
 #define REQ_FLAG(bit) (1U << (bit))
 #define OFFSET_OF(type, field) offsetof(type, field)
 #define ALIAS_OFFSET OFFSET_OF(struct dentry, d_u.d_alias)
@@ -129,11 +150,12 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 #define FIELD(pointer, field)                                                                                         \
 	({                                                                                                            \
 		typeof((pointer)->field) value_ = 0;                                                                  \
-		bpf_probe_read(&value_, sizeof(value_), (void *)&(pointer)->field);                                   \
+		bpf_probe_read((void *)&value_, sizeof(value_), (void *)&(pointer)->field);                                  \
 		value_;                                                                                               \
 	})
 #define READ(pointer, field) FIELD(pointer, field)
 #define bpf_core_type_exists(type) true
+#define bpf_core_field_exists(field...) true
 #define PEEK(type, address, field) FIELD((struct type *)(address), field)
 
 static __always_inline u64 as_number(u64 *cell, const void *pointer)

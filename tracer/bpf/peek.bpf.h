@@ -24,6 +24,7 @@ static __always_inline __u64 forget(__u64 value)
 }
 
 #define READ_STRING bpf_probe_read_kernel_str
+#define READ_BYTES bpf_core_read
 #define REQ_FLAG(bit) (1U << bpf_core_enum_value(enum req_flag_bits, bit))
 
 /* A global function, which the verifier looks at once, and not again for each time that it is called. */
@@ -260,6 +261,9 @@ static __always_inline bool stays_runnable(__u64 *sched_switch, struct task_stru
 
 	return preempted || !(switch_tells_state ? (__u32)sched_switch[3] : from->__state);
 }
+
+/* Set before loading: tcp_retransmit_skb has a third argument, `err`. */
+const volatile bool retransmit_tells_error;
 
 /* ---- requests ---- */
 

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Round-trip times and retransmits, apart for each address at the other end of TCP connections. Loaded with --peers. */
+/*
+ * Round-trip times and retransmits, apart for each address at the other end of TCP connections. Loaded with --peers. Of both
+ * backends.
+ */
 #ifndef PEER_BPF_H
 #define PEER_BPF_H
 
+#include "beside.bpf.h"
 #include "device.bpf.h"
 #include "histogram.bpf.h"
-#include "peek.bpf.h"
 #include "tcp.bpf.h"
 
 #define FAMILY_INET 2
 #define FAMILY_INET6 10
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* IOTRACE_PEERS with --peers */
-	__type(key, struct iotrace_address);
-	__type(value, struct iotrace_peer);
-} peers SEC(".maps");
-
-static const struct iotrace_peer new_peer; /* too large for the stack */
 
 /* False for what is neither IPv4 nor IPv6. */
 static __always_inline bool read_address(const struct sock *sock, struct iotrace_address *address)
@@ -32,7 +26,7 @@ static __always_inline bool read_address(const struct sock *sock, struct iotrace
 		inet = PEEK(sock_common, common, skc_daddr);
 		__builtin_memcpy(&address->bytes[12], &inet, sizeof(inet));
 	} else if (family == FAMILY_INET6 && bpf_core_field_exists(common->skc_v6_daddr)) {
-		bpf_core_read(address->bytes, sizeof(address->bytes), &common->skc_v6_daddr);
+		READ_BYTES(address->bytes, sizeof(address->bytes), &common->skc_v6_daddr);
 	} else {
 		return false;
 	}
@@ -50,7 +44,7 @@ static __always_inline struct iotrace_peer *peer_of(const struct sock *sock)
 	peer = bpf_map_lookup_elem(&peers, &address);
 	if (peer)
 		return peer;
-	bpf_map_update_elem(&peers, &address, &new_peer, BPF_NOEXIST);
+	peer_begin(&address);
 	peer = bpf_map_lookup_elem(&peers, &address);
 	if (peer)
 		return peer;

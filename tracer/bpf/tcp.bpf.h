@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What both the context and the peers ask of TCP. */
+/* What both the context and the peers ask of TCP. Of both backends. */
 #ifndef TCP_BPF_H
 #define TCP_BPF_H
 
@@ -17,9 +17,6 @@ static __always_inline __u32 segments_of(const struct sk_buff *buffer)
 {
 	return PEEK(tcp_skb_cb, &buffer->cb, tcp_gso_segs);
 }
-
-/* Set before loading: tcp_retransmit_skb has a third argument, `err`. */
-const volatile bool retransmit_tells_error;
 
 /*
  * Whether RetransSegs has it, too. Where the tracepoint tells of an error it is reached also by what was given up

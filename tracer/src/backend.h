@@ -25,6 +25,8 @@ struct backend {
 	unsigned long (*consume)(struct probe *probe, double *fullness);
 	bool (*is_full)(const struct probe *probe);
 	void (*vfs)(struct probe *probe, struct iotrace_vfs_table *table);
+	void (*context)(struct probe *probe, struct iotrace_context *context);
+	int (*peers)(const struct probe *probe); /* descriptor of their map, from iotrace_address to iotrace_peer */
 	unsigned long long (*names_dropped)(struct probe *probe);
 	/* Those that are under way or that the programs could not forget. */
 	void (*flights)(struct probe *probe, void (*visit)(void *context, const struct iotrace_flight *flight),

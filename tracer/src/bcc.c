@@ -79,11 +79,23 @@ static struct bcc *bcc_of(const struct probe *probe)
 
 /* ---- maps ---- */
 
-static bool make_maps(struct bcc *bcc)
+static bool is_used(int map, const struct options *options)
+{
+	switch (map) {
+	case MAP_waiting:
+		return options->context;
+	case MAP_peers:
+		return options->peers;
+	default:
+		return true;
+	}
+}
+
+static bool make_maps(struct bcc *bcc, const struct options *options)
 {
 	for (int i = 0; i < BCC_MAP_COUNT; i++) {
 		bcc->maps[i] = bpf_map_create(MAPS[i].type, MAPS[i].name, MAPS[i].key_bytes, MAPS[i].value_bytes,
-					      MAPS[i].entries, NULL);
+					      is_used(i, options) ? MAPS[i].entries : 1, NULL);
 		if (bcc->maps[i] < 0)
 			return false;
 	}
@@ -172,9 +184,28 @@ static bool is_kprobe(const char *name)
 	return strncmp(name, "kprobe_", 7) == 0;
 }
 
+/* Programs that are not named after their tracepoint. */
+static const struct {
+	const char *program, *tracepoint;
+} SHARED_TRACEPOINTS[] = {
+	{"peer_segment", "tcp_probe"},
+	{"peer_retransmit", "tcp_retransmit_skb"},
+	{"tcp_retransmit", "tcp_retransmit_skb"},
+};
+
+static const char *tracepoint_of(const char *program)
+{
+	for (size_t i = 0; i < sizeof(SHARED_TRACEPOINTS) / sizeof(SHARED_TRACEPOINTS[0]); i++)
+		if (strcmp(program, SHARED_TRACEPOINTS[i].program) == 0)
+			return SHARED_TRACEPOINTS[i].tracepoint;
+	return program;
+}
+
 static bool is_wanted(const char *name, const struct options *options, const struct devices *devices,
 		      const struct driver_support *support)
 {
+	unsigned parts = options->context ? ~options->without : 0;
+
 	if (strcmp(name, "block_io_done") == 0)
 		return kernel_has_raw_tracepoint(name);
 	if (strcmp(name, "block_rq_insert") == 0)
@@ -185,6 +216,14 @@ static bool is_wanted(const char *name, const struct options *options, const str
 		return options->vfs;
 	if (strcmp(name, "irq_handler_entry") == 0)
 		return uses_irqs(devices);
+	if (strncmp(name, "sched_", 6) == 0)
+		return parts & 1U << CONTEXT_RUN_QUEUE;
+	if (strncmp(name, "tcp_", 4) == 0)
+		return parts & 1U << CONTEXT_TCP;
+	if (strcmp(name, "mm_filemap_add_to_page_cache") == 0)
+		return parts & 1U << CONTEXT_PAGE_CACHE;
+	if (strncmp(name, "peer_", 5) == 0)
+		return options->peers;
 	if (is_kprobe(name))
 		return kprobes_wanted(devices);
 	if (strncmp(name, "nvme_", 5) == 0)
@@ -237,7 +276,7 @@ static bool attach(struct bcc *bcc, const struct compiled_program *compiled, str
 	if (program->fd < 0)
 		return errno == EPERM ? failed(name) : explain_refusal(compiled, instructions);
 	bcc->program_count++;
-	program->link = is_kprobe(name) ? -1 : bpf_raw_tracepoint_open(name, program->fd);
+	program->link = is_kprobe(name) ? -1 : bpf_raw_tracepoint_open(tracepoint_of(name), program->fd);
 	return program->link >= 0 || is_kprobe(name) || failed(name);
 }
 
@@ -320,7 +359,7 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 	*why = reason;
 	if (!compiler_has_headers(options->kernel_headers, why))
 		return false;
-	if (!make_maps(bcc) || !add_calls(bcc))
+	if (!make_maps(bcc, options) || !add_calls(bcc))
 		return failed("BPF maps");
 	if (!add_devices(bcc, devices, support)) {
 		if (errno != E2BIG)
@@ -390,6 +429,16 @@ static void bcc_vfs(struct probe *probe, struct iotrace_vfs_table *table)
 	backend_sum(probe, bcc_of(probe)->maps[MAP_vfs_tables], table, sizeof(*table));
 }
 
+static void bcc_context(struct probe *probe, struct iotrace_context *context)
+{
+	backend_sum(probe, bcc_of(probe)->maps[MAP_contexts], context, sizeof(*context));
+}
+
+static int bcc_peers(const struct probe *probe)
+{
+	return bcc_of(probe)->maps[MAP_peers];
+}
+
 /* A log that was full tells of each (PERF_RECORD_LOST); where it tells the program, too (newer kernels), not two are lost. */
 static unsigned long long bcc_names_dropped(struct probe *probe)
 {
@@ -440,6 +489,8 @@ const struct backend BCC = {
 	.counters = bcc_counters,
 	.is_full = bcc_is_full,
 	.vfs = bcc_vfs,
+	.context = bcc_context,
+	.peers = bcc_peers,
 	.consume = bcc_consume,
 	.names_dropped = bcc_names_dropped,
 	.flights = bcc_flights,

@@ -118,7 +118,7 @@ static void configure_context(struct iotrace_bpf *skeleton, const struct options
 	if (run_queue)
 		bpf_map__set_max_entries(skeleton->maps.waiting, 1 << IOTRACE_WAITING_BUCKET_BITS);
 	bpf_program__set_autoload(skeleton->progs.tcp_probe, tcp);
-	bpf_program__set_autoload(skeleton->progs.tcp_retransmit_skb, tcp);
+	bpf_program__set_autoload(skeleton->progs.tcp_retransmit, tcp);
 	bpf_program__set_autoload(skeleton->progs.mm_filemap_add_to_page_cache, parts & 1U << CONTEXT_PAGE_CACHE);
 }
 
@@ -258,13 +258,6 @@ static int load(struct core *core, const struct options *options, const struct d
 		snprintf(reason, sizeof(reason), TOO_MANY_DISKS, IOTRACE_DEVICE_SLOTS);
 		return -errno;
 	}
-	if (options->peers) { /* of all that are too many */
-		const struct iotrace_address others = {0};
-		const struct iotrace_peer nothing = {0};
-
-		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.peers), &others, &nothing, BPF_NOEXIST))
-			return -errno;
-	}
 	if (options->spans) {
 		core->samples = ring_buffer__new(bpf_map__fd(skeleton->maps.samples), handle_sample, core, NULL);
 		if (!core->samples)
@@ -347,23 +340,14 @@ static void core_vfs(struct probe *probe, struct iotrace_vfs_table *table)
 	backend_sum(probe, bpf_map__fd(core_of(probe)->skeleton->maps.vfs_tables), table, sizeof(*table));
 }
 
-void probe_context(struct probe *probe, struct iotrace_context *context)
+static void core_context(struct probe *probe, struct iotrace_context *context)
 {
 	backend_sum(probe, bpf_map__fd(core_of(probe)->skeleton->maps.contexts), context, sizeof(*context));
 }
 
-void probe_peers(struct probe *probe,
-		 void (*visit)(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer),
-		 void *context)
+static int core_peers(const struct probe *probe)
 {
-	int peers = bpf_map__fd(core_of(probe)->skeleton->maps.peers);
-	struct iotrace_address address;
-	const struct iotrace_address *last = NULL;
-	struct iotrace_peer peer;
-
-	for (; bpf_map_get_next_key(peers, last, &address) == 0; last = &address)
-		if (bpf_map_lookup_elem(peers, &address, &peer) == 0)
-			visit(context, &address, &peer);
+	return bpf_map__fd(core_of(probe)->skeleton->maps.peers);
 }
 
 void probe_spans(struct probe *probe, const struct span_reader *reader)
@@ -437,6 +421,8 @@ const struct backend CORE = {
 	.counters = core_counters,
 	.is_full = core_is_full,
 	.vfs = core_vfs,
+	.context = core_context,
+	.peers = core_peers,
 	.consume = core_consume,
 	.names_dropped = core_names_dropped,
 	.flights = core_flights,

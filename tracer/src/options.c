@@ -51,7 +51,7 @@ static const char HELP[] =
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
 	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
-	"                    --context, --peers, --spans) or auto (default): core where the kernel can\n"
+	"                    --spans) or auto (default): core where the kernel can\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT, SIGTERM or SIGHUP)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
@@ -258,21 +258,12 @@ static bool apply(struct options *options, int option, const char *argument)
 /* Chooses the backend, and refuses what it cannot do. */
 static int settle_backend(struct options *options)
 {
-	const struct {
-		const char *name;
-		bool given;
-	} core_only[] = {{"context", options->context},
-			 {"peers", options->peers},
-			 {"spans", options->spans}};
-
 	if (options->backend == BACKEND_AUTO)
 		options->backend = kernel_suits_core() ? BACKEND_CORE : BACKEND_BCC;
-	for (size_t i = 0; i < sizeof(core_only) / sizeof(core_only[0]); i++)
-		if (options->backend == BACKEND_BCC && core_only[i].given) {
-			complain("leave it out, or use a kernel since 5.15 with BTF", "the bcc backend does not have it", "--%s",
-				 core_only[i].name);
-			return EXIT_USAGE;
-		}
+	if (options->backend == BACKEND_BCC && options->spans) {
+		complain("leave it out, or use a kernel since 5.15 with BTF", "the bcc backend does not have it", "--spans");
+		return EXIT_USAGE;
+	}
 	return EXIT_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,15 @@ static const struct backend *backend_of(const struct options *options)
 const char *probe_backend(const struct options *options)
 {
 	return backend_of(options)->name;
+}
+
+/* The entry of all that are too many. */
+static bool add_other_peers(int peers)
+{
+	static const struct iotrace_address others;
+	static const struct iotrace_peer nothing;
+
+	return bpf_map_update_elem(peers, &others, &nothing, BPF_NOEXIST) == 0;
 }
 
 struct probe *probe_open(const struct options *options, const struct devices *devices,
@@ -45,7 +55,11 @@ struct probe *probe_open(const struct options *options, const struct devices *de
 	probe->per_cpu = calloc(cpus, sizeof(*probe->per_cpu));
 	if (!probe->per_cpu)
 		abort();
-	return probe;
+	if (!options->peers || add_other_peers(backend->peers(probe)))
+		return probe;
+	*why = strerror(errno);
+	probe_close(probe);
+	return NULL;
 }
 
 void probe_switch(struct probe *probe, enum phase phase, long long now_ns)
@@ -127,6 +141,25 @@ unsigned long long probe_never_completed(struct probe *probe, struct devices *de
 void probe_vfs(struct probe *probe, struct iotrace_vfs_table *table)
 {
 	probe->backend->vfs(probe, table);
+}
+
+void probe_context(struct probe *probe, struct iotrace_context *context)
+{
+	probe->backend->context(probe, context);
+}
+
+void probe_peers(struct probe *probe,
+		 void (*visit)(void *context, const struct iotrace_address *address, const struct iotrace_peer *peer),
+		 void *context)
+{
+	int peers = probe->backend->peers(probe);
+	struct iotrace_address address;
+	const struct iotrace_address *last = NULL;
+	struct iotrace_peer peer;
+
+	for (; bpf_map_get_next_key(peers, last, &address) == 0; last = &address)
+		if (bpf_map_lookup_elem(peers, &address, &peer) == 0)
+			visit(context, &address, &peer);
 }
 
 void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),

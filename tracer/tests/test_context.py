@@ -415,7 +415,7 @@ def test_each_number_is_the_one_of_its_name(disk: str, tmp_path: Path) -> None:
 
 PARTS = {
     "run-queue": ({"sched_wakeup", "sched_wakeup_new", "sched_switch"}, {"run_queue_waits", "run_queue_mean_ns"}),
-    "tcp": ({"tcp_probe", "tcp_retransmit_skb"}, {"tcp_rtt_samples", "tcp_rtt_p99_us", "tcp_retransmits"}),
+    "tcp": ({"tcp_probe", "tcp_retransmit"}, {"tcp_rtt_samples", "tcp_rtt_p99_us", "tcp_retransmits"}),
     "page-cache": ({"mm_filemap_add_to_page_cache"}, {"page_cache_folios_added"}),
     "memory": (set(), {"dirty_pages", "writeback_pages", "major_faults", "refaulted_file_pages"}),
     "cpu-ticks": (set(), {"cpu_steal_ticks", "cpu_iowait_ticks"}),

@@ -21,7 +21,7 @@ TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
 
 # Which of the tracer's backends is tested.
 BACKEND = os.environ.get("STRATA_TEST_BACKEND", "core")
-NOT_WITH_BCC = {"--context", "--peers", "--spans"}
+NOT_WITH_BCC = {"--spans"}
 
 # The format written down here once more, so that the tests do not believe the decoder.
 SLOT = struct.Struct("<2Q5I3I5BBH4B2H")
