@@ -156,10 +156,9 @@ class Measurement:
             if node in self.tracing:
                 continue
             by = self._traced_by(traced)
-            without_btf = self.facts[node]["tracing"].get("backend") == "bcc"  # which refuses it
             spec = api.TracerSpec(
                 by=api.TracerSpec.DEVICE if by == "device" else api.TracerSpec.PROCESS,
-                without_context=not self.plan.trace.context or without_btf,
+                without_context=not self.plan.trace.context,
                 without_calls=not self.plan.trace.calls,
                 context_without=self.plan.trace.context_without,
             )

@@ -36,19 +36,9 @@ def check_traces(run: Run) -> list[Finding]:
             findings.append(Finding("error", node, "the node should have been traced and has no I/O rows"))
         else:
             trace = read_trace(run, node)
-            findings += _left_out(node, trace, run.plan.get("trace", {}))
             findings += _restarted(node, folder / "database_pids.json")
             findings += _check_node(node, trace, rows_by_device(run, node))
     return findings
-
-
-def _left_out(node: str, trace: dict[str, Any], planned: dict[str, Any]) -> list[Finding]:
-    """What the plan wants and the tracer cannot count on a kernel before 5.15 or without BTF."""
-    wanted = [text for name, text in (("calls", "calls on files"), ("context", "context")) if planned.get(name)]
-    if trace.get("backend") != "bcc" or not wanted:
-        return []
-    lacks = f"the bcc backend (before Linux 5.15 or without BTF) does not count {', '.join(wanted)}"
-    return [Finding("warning", node, lacks)]
 
 
 def _restarted(node: str, path: Path) -> list[Finding]:

@@ -205,21 +205,6 @@ def test_requests_that_their_cgroup_holds_back_are_a_warning(store: RunStore, pr
     only(finished.findings, "node1/loop1", "3 of", "io.max", where)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "named"), [((), ""), (("calls",), "calls on files"), (("calls", "context"), "calls on files, context")]
-)
-def test_what_a_tracer_without_btf_leaves_out_is_named_if_it_was_wanted(
-    store: RunStore, wanted: tuple[str, ...], named: str
-) -> None:
-    change(store.node_dir("node2") / "trace.json", lambda t: t.update(backend="bcc"))
-    change(store.path / "plan.json", lambda p: p["trace"].update(dict.fromkeys(wanted, True)))
-    findings = finish(store.path).findings
-    if wanted:
-        only(findings, "node2", f"does not count {named}")
-    else:
-        assert findings == []
-
-
 @pytest.mark.parametrize(("at_end", "found"), [(12, 0), (13, 1), (None, 1)])
 def test_a_database_process_that_began_after_its_tracer_is_an_error(
     store: RunStore, at_end: int | None, found: int

@@ -26,6 +26,7 @@ struct bcc_settings {
 	__u32 comm_count, cgroup_count;
 	__u32 modes_wanted, sample_every;
 	__u32 log_events, cpu_count;
+	__u32 span_sample_every;
 	__u8 filter_devices, filter_pids, uses_irqs, measures_vfs;
 	__u8 follows;
 	__u8 io_done_follows; /* block_io_done is there, since 6.5, and frees the flights */
@@ -36,11 +37,18 @@ struct bcc_cpu {
 	__u64 reserved; /* events sent, since the start */
 	__u64 files;	/* told, or tried to */
 	__u64 names_dropped;
+	__u64 processes_not_counted;
+	__u64 samples_dropped;
 };
 
 struct bcc_call {
 	struct call call; /* first of all: see wait_begin() */
 	struct wait wait;
+};
+
+struct bcc_span {
+	struct span span;
+	__u64 task; /* address of the thread's task_struct: numbers of threads are used again */
 };
 
 struct bcc_file {
@@ -78,6 +86,13 @@ struct bcc_dirtier {
 	map(waiting, HASH, __u32, __u64, 32768)                                                                       \
 	map(peers, HASH, struct iotrace_address, struct iotrace_peer, IOTRACE_PEERS)                                  \
 	map(no_peer, ARRAY, __u32, struct iotrace_peer, 1)                                                            \
+	map(span_calls, ARRAY, __u32, __u32, IOTRACE_SYSCALLS)                                                        \
+	map(spans, LRU_HASH, __u32, struct bcc_span, 16384)                                                           \
+	map(no_span, ARRAY, __u32, struct bcc_span, 1)                                                                \
+	map(receivers, LRU_HASH, __u64, struct receiver, IOTRACE_SPAN_SOCKETS)                                        \
+	map(processes, HASH, __u32, struct iotrace_process, IOTRACE_SPAN_PROCESSES)                                   \
+	map(new_process, ARRAY, __u32, struct iotrace_process, 1)                                                     \
+	map(samples, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)                                                \
 	map(events, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)                                                 \
 	map(names, PERF_EVENT_ARRAY, __u32, __u32, IOTRACE_MAX_CPUS)
 

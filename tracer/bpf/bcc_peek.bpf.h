@@ -75,6 +75,10 @@ enum {
 	before_sched_switch = 0,
 	before_sched_wakeup = 0,
 	before_sched_wakeup_new = 0,
+	before_span_enter = 0,
+	before_span_exit = 0,
+	before_span_switch = 0,
+	before_span_wakeup = 0,
 	before_sys_enter = 0,
 	before_sys_exit = 0,
 	before_tcp_probe = 0,
@@ -128,6 +132,9 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 #define vfs_tables (*(char *)MAP_vfs_tables)
 #define contexts (*(char *)MAP_contexts)
 #define peers (*(char *)MAP_peers)
+#define receivers (*(char *)MAP_receivers)
+#define processes (*(char *)MAP_processes)
+#define new_process (*(char *)MAP_new_process)
 #define bpf_map_lookup_elem(map, key) map_lookup(bpf_pseudo_fd(1, (u64)(map)), key)
 #define bpf_map_update_elem(map, key, value, flags) map_update(bpf_pseudo_fd(1, (u64)(map)), key, value, flags)
 

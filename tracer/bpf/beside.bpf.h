@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Where the programs of context.bpf.h and peer.bpf.h keep what they know, with CO-RE; bcc_beside.bpf.h is the same for BCC.
+ * Where the programs of context.bpf.h, peer.bpf.h and span.bpf.h keep what they know, with CO-RE; bcc_beside.bpf.h is the
+ * same for BCC.
  */
 #ifndef BESIDE_BPF_H
 #define BESIDE_BPF_H
@@ -112,6 +113,82 @@ static const struct iotrace_peer new_peer; /* too large for the stack */
 static __always_inline void peer_begin(const struct iotrace_address *address)
 {
 	bpf_map_update_elem(&peers, address, &new_peer, BPF_NOEXIST);
+}
+
+/* ---- spans ---- */
+
+/* Set before loading. */
+const volatile __u8 span_call_of[IOTRACE_SYSCALLS]; /* enum iotrace_span_call */
+const volatile __u32 span_sample_every = 1;
+
+volatile __u64 processes_not_counted = 0; /* spans of more processes than there is room for */
+volatile __u64 samples_dropped = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct span);
+} spans SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading: IOTRACE_SPAN_SOCKETS when it is used */
+	__type(key, __u64);
+	__type(value, struct receiver);
+} receivers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set before loading: IOTRACE_SPAN_PROCESSES when it is used */
+	__type(key, __u32);
+	__type(value, struct iotrace_process);
+} processes SEC(".maps");
+
+/* Never written: what a new process begins with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct iotrace_process);
+} new_process SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set before loading: IOTRACE_SAMPLE_BYTES when it is used */
+} samples SEC(".maps");
+
+static __always_inline __u8 span_call(__u64 number)
+{
+	return number < IOTRACE_SYSCALLS ? span_call_of[number & (IOTRACE_SYSCALLS - 1)] : IOTRACE_SPAN_NONE;
+}
+
+/* NULL: it has had none. */
+static __always_inline struct span *span_known(struct task_struct *task)
+{
+	return bpf_task_storage_get(&spans, task, NULL, 0);
+}
+
+static __always_inline struct span *span_place(struct task_struct *task)
+{
+	return bpf_task_storage_get(&spans, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* `task` is about to sleep. */
+static __always_inline bool waits_for_disk(__u64 *sched_switch, struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait);
+}
+
+static __always_inline void count_process_left_out(void)
+{
+	count((__u64 *)&processes_not_counted);
+}
+
+static __always_inline void send_sample(void *ctx, const struct iotrace_span *sample)
+{
+	if (bpf_ringbuf_output(&samples, (void *)sample, sizeof(*sample), BPF_RB_NO_WAKEUP))
+		count((__u64 *)&samples_dropped);
 }
 
 #endif

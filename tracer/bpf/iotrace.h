@@ -296,6 +296,33 @@ enum iotrace_span_part {
 #define IOTRACE_SPAN_SOCKETS 16384
 #define IOTRACE_SAMPLE_BYTES (256 << 10)
 
+#define IOTRACE_SPAN_ASKED 8
+
+enum iotrace_span_place { IOTRACE_ON_CPU, IOTRACE_ASLEEP, IOTRACE_RUNNABLE };
+
+/* What a thread does for a request. */
+struct span {
+	__u64 begin_ns; /* 0 = none is open */
+	__u64 since_ns; /* of what the thread does now */
+	__u64 socket;	/* inode; the request came from there */
+	__u64 asked[IOTRACE_SPAN_ASKED]; /* inodes of others on which the thread itself asked for something; 0 = no more */
+	__u64 answers;	/* inode; the thread is in a call that may answer what another one received there; 0 = in none */
+	__u64 parts[IOTRACE_SPAN_PARTS];
+	__u8 place; /* enum iotrace_span_place */
+	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _SENDFILE, _LOCK or none */
+	__u8 waits_for_disk; /* asleep, in IOTRACE_SPAN_SENDFILE */
+	__u8 switch_not_seen;
+	__u8 asked_too_many; /* an answer cannot be told from a request: it makes no span, and is counted */
+	__u8 unused[3];	     /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
+};
+
+/* Who received the last request on a socket, by the socket's inode. */
+struct receiver {
+	__u32 pid, tid;
+	__u32 waits;   /* no response yet */
+	__u32 sending; /* so many other threads are in a call that may send it */
+};
+
 /* Since the start. */
 struct iotrace_process {
 	struct iotrace_fine total_ns;

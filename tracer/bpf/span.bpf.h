@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * With --spans: what a thread does from receiving a request on a socket to sending the response on it.
+ * With --spans: what a thread does from receiving a request on a socket to sending the response on it. Of both backends.
  *
  *   sys_exit of a read ... bytes from a socket: the span begins, unless it is open
  *   sys_enter, sys_exit .. calls on files and waits for locks in between
@@ -14,82 +14,17 @@
 #ifndef SPAN_BPF_H
 #define SPAN_BPF_H
 
+#include "beside.bpf.h"
 #include "histogram.bpf.h"
 #include "syscall.bpf.h"
-
-/* Set before loading. */
-const volatile __u8 span_call_of[IOTRACE_SYSCALLS]; /* enum iotrace_span_call */
-const volatile __u32 span_sample_every = 1;
-
-volatile __u64 processes_not_counted = 0; /* spans of more processes than there is room for */
-volatile __u64 samples_dropped = 0;
-
-enum span_place { ON_CPU, ASLEEP, RUNNABLE };
-
-#define SPAN_ASKED 8
-
-struct span {
-	__u64 begin_ns; /* 0 = none is open */
-	__u64 since_ns; /* of what the thread does now */
-	__u64 socket;	/* inode; the request came from there */
-	__u64 asked[SPAN_ASKED]; /* inodes of others on which the thread itself asked for something; 0 = no more */
-	__u64 answers;	/* inode; the thread is in a call that may answer what another one received there; 0 = in none */
-	__u64 parts[IOTRACE_SPAN_PARTS];
-	__u8 place; /* enum span_place */
-	__u8 call;  /* enum iotrace_span_call: the one it is in, IOTRACE_SPAN_FILE, _SENDFILE, _LOCK or none */
-	bool switch_not_seen;
-	bool asked_too_many; /* an answer cannot be told from a request: it makes no span, and is counted */
-	__u8 unused[4];	     /* else a copy would be of bytes that nobody has written, which 5.15 refuses */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct span);
-} spans SEC(".maps");
-
-/* Who received the last request on a socket, by the socket's inode. */
-struct receiver {
-	__u32 pid, tid;
-	__u32 waits;   /* no response yet */
-	__u32 sending; /* so many other threads are in a call that may send it */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* set before loading: IOTRACE_SPAN_SOCKETS when it is used */
-	__type(key, __u64);
-	__type(value, struct receiver);
-} receivers SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* set before loading: IOTRACE_SPAN_PROCESSES when it is used */
-	__type(key, __u32);
-	__type(value, struct iotrace_process);
-} processes SEC(".maps");
-
-/* Never written: what a new process begins with. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct iotrace_process);
-} new_process SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* set before loading: IOTRACE_SAMPLE_BYTES when it is used */
-} samples SEC(".maps");
 
 /* ---- what the thread does ---- */
 
 /* Whether the time is that of a file. What sendfile waits for is the disk or the other end of the socket. */
-static __always_inline bool is_on_file(const struct span *span, struct task_struct *task)
+static __always_inline bool is_on_file(const struct span *span)
 {
 	if (span->call == IOTRACE_SPAN_SENDFILE)
-		return span->place == ASLEEP && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait);
+		return span->place == IOTRACE_ASLEEP && span->waits_for_disk;
 	return span->call == IOTRACE_SPAN_FILE;
 }
 
@@ -97,13 +32,13 @@ static __always_inline enum iotrace_span_part part_of(const struct span *span, s
 {
 	struct call *call;
 
-	if (span->place == RUNNABLE)
+	if (span->place == IOTRACE_RUNNABLE)
 		return IOTRACE_SPAN_RUN_QUEUE;
-	if (is_on_file(span, task)) {
-		call = span->place == ASLEEP ? latest_call(task) : NULL;
+	if (is_on_file(span)) {
+		call = span->place == IOTRACE_ASLEEP ? latest_call(task) : NULL;
 		return call && call->bios ? IOTRACE_SPAN_IO : IOTRACE_SPAN_VFS;
 	}
-	if (span->place == ON_CPU)
+	if (span->place == IOTRACE_ON_CPU)
 		return IOTRACE_SPAN_COMPUTE;
 	return span->call == IOTRACE_SPAN_LOCK ? IOTRACE_SPAN_LOCKED : IOTRACE_SPAN_OTHER;
 }
@@ -119,9 +54,9 @@ static __always_inline void span_account(struct span *span, struct task_struct *
 static __always_inline void span_account_current(struct span *span, struct task_struct *current, __u64 now)
 {
 	span_account(span, current, now);
-	if (span->place != ON_CPU)
+	if (span->place != IOTRACE_ON_CPU)
 		span->switch_not_seen = true;
-	span->place = ON_CPU;
+	span->place = IOTRACE_ON_CPU;
 }
 
 static __always_inline struct span *if_open(struct span *span)
@@ -131,7 +66,7 @@ static __always_inline struct span *if_open(struct span *span)
 
 static __always_inline struct span *open_span(struct task_struct *task)
 {
-	return if_open(bpf_task_storage_get(&spans, task, NULL, 0));
+	return if_open(span_known(task));
 }
 
 SEC("tp_btf/sched_switch")
@@ -146,14 +81,16 @@ int BPF_PROG(span_switch, bool preempted, struct task_struct *from, struct task_
 	span = open_span(from);
 	if (span) {
 		span_account_current(span, from, now);
-		span->place = stays_runnable(ctx, from) ? RUNNABLE : ASLEEP;
+		span->place = stays_runnable(ctx, from) ? IOTRACE_RUNNABLE : IOTRACE_ASLEEP;
+		if (span->call == IOTRACE_SPAN_SENDFILE)
+			span->waits_for_disk = waits_for_disk(ctx, from);
 	}
 	span = open_span(to);
 	if (span) {
 		span_account(span, to, now);
-		if (span->place != RUNNABLE)
+		if (span->place != IOTRACE_RUNNABLE)
 			span->switch_not_seen = true;
-		span->place = ON_CPU;
+		span->place = IOTRACE_ON_CPU;
 	}
 	return 0;
 }
@@ -164,10 +101,10 @@ int BPF_PROG(span_wakeup, struct task_struct *task)
 	struct span *span = switched_on ? open_span(task) : NULL;
 
 	/* One that is woken before it has left its CPU has not slept. */
-	if (!span || span->place != ASLEEP)
+	if (!span || span->place != IOTRACE_ASLEEP)
 		return 0;
 	span_account(span, task, bpf_ktime_get_ns());
-	span->place = RUNNABLE;
+	span->place = IOTRACE_RUNNABLE;
 	return 0;
 }
 
@@ -185,31 +122,26 @@ static __always_inline struct iotrace_process *process_of(__u32 pid)
 		bpf_map_update_elem(&processes, &pid, empty, BPF_NOEXIST);
 	process = bpf_map_lookup_elem(&processes, &pid);
 	if (!process)
-		count((__u64 *)&processes_not_counted);
+		count_process_left_out();
 	return process;
 }
 
-static __always_inline void sample(const struct span *span, struct task_struct *current)
+static __always_inline void sample(void *ctx, const struct span *span, struct task_struct *current)
 {
-	struct iotrace_span *sample;
+	struct iotrace_span sample = {.begin_ns = span->begin_ns, .socket = span->socket};
+	struct iotrace_task task;
 
 	if (span_sample_every > 1 && bpf_get_prandom_u32() % span_sample_every)
 		return;
-	sample = bpf_ringbuf_reserve(&samples, sizeof(*sample), 0);
-	if (!sample) {
-		count((__u64 *)&samples_dropped);
-		return;
-	}
-	sample->begin_ns = span->begin_ns;
-	sample->socket = span->socket;
-	__builtin_memcpy(sample->parts, span->parts, sizeof(sample->parts));
-	sample->pid = current->tgid;
-	sample->tid = current->pid;
-	__builtin_memcpy(sample->comm, current->comm, sizeof(sample->comm));
-	bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+	task_fill(&task, current);
+	__builtin_memcpy(sample.parts, span->parts, sizeof(sample.parts));
+	sample.pid = task.pid;
+	sample.tid = task.tid;
+	__builtin_memcpy(sample.comm, task.comm, sizeof(sample.comm));
+	send_sample(ctx, &sample);
 }
 
-static __always_inline void span_end(struct span *span, struct task_struct *current, __u64 now)
+static __always_inline void span_end(void *ctx, struct span *span, struct task_struct *current, __u64 now)
 {
 	struct iotrace_process *process;
 
@@ -217,7 +149,7 @@ static __always_inline void span_end(struct span *span, struct task_struct *curr
 		span->begin_ns = 0;
 		return;
 	}
-	process = process_of(current->tgid);
+	process = process_of(FIELD(current, tgid));
 	span_account_current(span, current, now);
 	if (process && span->switch_not_seen) {
 		count(&process->switch_not_seen);
@@ -228,7 +160,7 @@ static __always_inline void span_end(struct span *span, struct task_struct *curr
 			fine_add_shared(&process->parts_ns[i], span->parts[i]);
 	}
 	if (!span->switch_not_seen)
-		sample(span, current);
+		sample(ctx, span, current);
 	span->begin_ns = 0;
 }
 
@@ -244,7 +176,7 @@ static __always_inline void count_handed_over(__u32 pid)
 
 static __always_inline void count_interleaved(struct task_struct *current)
 {
-	struct iotrace_process *process = process_of(current->tgid);
+	struct iotrace_process *process = process_of(FIELD(current, tgid));
 
 	if (process)
 		count(&process->interleaved);
@@ -253,7 +185,7 @@ static __always_inline void count_interleaved(struct task_struct *current)
 static __always_inline bool has_asked(const struct span *span, __u64 socket)
 {
 #pragma unroll
-	for (int i = 0; i < SPAN_ASKED; i++)
+	for (int i = 0; i < IOTRACE_SPAN_ASKED; i++)
 		if (span->asked[i] == socket)
 			return true;
 	return false;
@@ -263,7 +195,7 @@ static __always_inline bool has_asked(const struct span *span, __u64 socket)
 static __always_inline bool note_asked(struct span *span, __u64 socket)
 {
 #pragma unroll
-	for (int i = 0; i < SPAN_ASKED; i++) {
+	for (int i = 0; i < IOTRACE_SPAN_ASKED; i++) {
 		if (!span->asked[i])
 			span->asked[i] = socket;
 		if (span->asked[i] == socket)
@@ -277,13 +209,13 @@ static __always_inline bool is_receiver(__u64 socket, struct task_struct *curren
 {
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
 
-	return receiver && receiver->waits && !receiver->sending && receiver->tid == (__u32)current->pid;
+	return receiver && receiver->waits && !receiver->sending && receiver->tid == (__u32)FIELD(current, pid);
 }
 
 static __always_inline void span_begin(struct task_struct *current, __u64 socket, __u64 now)
 {
-	struct receiver receiver = {.pid = current->tgid, .tid = current->pid, .waits = 1}, *before;
-	struct span *span = bpf_task_storage_get(&spans, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct receiver receiver = {.pid = FIELD(current, tgid), .tid = FIELD(current, pid), .waits = 1}, *before;
+	struct span *span = span_place(current);
 
 	if (!span)
 		return;
@@ -314,9 +246,9 @@ static __always_inline void may_answer(struct task_struct *current, __u64 socket
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
 	struct span *span;
 
-	if (!receiver || !receiver->waits || receiver->tid == (__u32)current->pid)
+	if (!receiver || !receiver->waits || receiver->tid == (__u32)FIELD(current, pid))
 		return;
-	span = bpf_task_storage_get(&spans, current, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	span = span_place(current);
 	if (!span)
 		return;
 	span->answers = socket;
@@ -337,7 +269,7 @@ static __always_inline void answered(__u64 socket, bool has_sent)
 	count_handed_over(receiver->pid);
 }
 
-static __always_inline void sent(struct span *span, struct task_struct *current, __u64 socket, __u64 now)
+static __always_inline void sent(void *ctx, struct span *span, struct task_struct *current, __u64 socket, __u64 now)
 {
 	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &socket);
 
@@ -348,11 +280,11 @@ static __always_inline void sent(struct span *span, struct task_struct *current,
 		}
 		return;
 	}
-	if (receiver->tid != (__u32)current->pid)
+	if (receiver->tid != (__u32)FIELD(current, pid))
 		return;
 	receiver->waits = 0;
 	if (span->socket == socket)
-		span_end(span, current, now);
+		span_end(ctx, span, current, now);
 }
 
 /* ---- system calls ---- */
@@ -385,12 +317,10 @@ int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 	__u32 mode;
 	__u8 kind;
 
-	if (!switched_on || (__u64)number >= IOTRACE_SYSCALLS)
-		return 0;
-	kind = span_call_of[number & (IOTRACE_SYSCALLS - 1)];
+	kind = switched_on ? span_call(number) : IOTRACE_SPAN_NONE;
 	if (!kind)
 		return 0;
-	current = bpf_get_current_task_btf();
+	current = task_now();
 	span = open_span(current);
 	if (!span && !is_sending(kind))
 		return 0;
@@ -414,19 +344,17 @@ int BPF_PROG(span_enter, struct pt_regs *regs, long number)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(span_exit, struct pt_regs *regs, long result)
 {
-	struct task_struct *current = bpf_get_current_task_btf();
-	__u64 number = SYSCALL_NUMBER(regs), socket, now;
+	struct task_struct *current = task_now();
 	struct span *span;
+	__u64 socket, now;
 	__u32 mode;
 	__u8 kind;
 
-	if (!switched_on || number >= IOTRACE_SYSCALLS)
-		return 0;
-	kind = span_call_of[number & (IOTRACE_SYSCALLS - 1)];
+	kind = switched_on ? span_call(SYSCALL_NUMBER(regs)) : IOTRACE_SPAN_NONE;
 	if (!kind)
 		return 0;
 	now = bpf_ktime_get_ns();
-	span = bpf_task_storage_get(&spans, current, NULL, 0);
+	span = span_known(current);
 	if (span && span->answers) {
 		answered(span->answers, result > 0);
 		span->answers = 0;
@@ -445,7 +373,7 @@ int BPF_PROG(span_exit, struct pt_regs *regs, long result)
 	if (kind == IOTRACE_SPAN_RECEIVE)
 		received(current, socket, now);
 	else if (span)
-		sent(span, current, socket, now);
+		sent(ctx, span, current, socket, now);
 	return 0;
 }
 

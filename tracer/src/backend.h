@@ -27,6 +27,9 @@ struct backend {
 	void (*vfs)(struct probe *probe, struct iotrace_vfs_table *table);
 	void (*context)(struct probe *probe, struct iotrace_context *context);
 	int (*peers)(const struct probe *probe); /* descriptor of their map, from iotrace_address to iotrace_peer */
+	void (*samples)(struct probe *probe, const struct span_reader *reader);
+	int (*processes)(const struct probe *probe); /* likewise, from their numbers to iotrace_process */
+	void (*spans_lost)(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples);
 	unsigned long long (*names_dropped)(struct probe *probe);
 	/* Those that are under way or that the programs could not forget. */
 	void (*flights)(struct probe *probe, void (*visit)(void *context, const struct iotrace_flight *flight),

@@ -58,6 +58,9 @@ struct bcc {
 	size_t program_count;
 	struct kprobes kprobes;
 	struct perf_log *log;
+	struct perf_buffer *samples; /* NULL = without spans */
+	unsigned long long samples_lost; /* that the kernel has told of */
+	const struct span_reader *span_reader; /* while they are read */
 };
 
 static char reason[1024];
@@ -86,6 +89,10 @@ static bool is_used(int map, const struct options *options)
 		return options->context;
 	case MAP_peers:
 		return options->peers;
+	case MAP_spans:
+	case MAP_receivers:
+	case MAP_processes:
+		return options->spans;
 	default:
 		return true;
 	}
@@ -125,15 +132,15 @@ static bool add_devices(struct bcc *bcc, const struct devices *devices, const st
 	return ok;
 }
 
-static bool add_calls(struct bcc *bcc)
+static bool add_calls(int map, void (*fill)(__u8 *table))
 {
 	__u8 table[IOTRACE_SYSCALLS] = {0};
 
-	calls_of_io(table);
+	fill(table);
 	for (__u32 number = 0; number < IOTRACE_SYSCALLS; number++) {
 		__u32 kind = table[number];
 
-		if (kind && bpf_map_update_elem(bcc->maps[MAP_call_kinds], &number, &kind, BPF_ANY))
+		if (kind && bpf_map_update_elem(map, &number, &kind, BPF_ANY))
 			return false;
 	}
 	return true;
@@ -157,6 +164,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.cgroup_count = options->cgroup_count,
 		.modes_wanted = options->modes ? options->modes : 0xf,
 		.sample_every = options->sample_every,
+		.span_sample_every = options->span_sample_every,
 		.log_events = perf_log_events(bcc->log),
 		.cpu_count = bcc->probe.cpus,
 		.filter_devices = options->device_count > 0,
@@ -190,6 +198,10 @@ static const struct {
 } SHARED_TRACEPOINTS[] = {
 	{"peer_segment", "tcp_probe"},
 	{"peer_retransmit", "tcp_retransmit_skb"},
+	{"span_enter", "sys_enter"},
+	{"span_exit", "sys_exit"},
+	{"span_switch", "sched_switch"},
+	{"span_wakeup", "sched_wakeup"},
 	{"tcp_retransmit", "tcp_retransmit_skb"},
 };
 
@@ -224,6 +236,8 @@ static bool is_wanted(const char *name, const struct options *options, const str
 		return parts & 1U << CONTEXT_PAGE_CACHE;
 	if (strncmp(name, "peer_", 5) == 0)
 		return options->peers;
+	if (strncmp(name, "span_", 5) == 0)
+		return options->spans;
 	if (is_kprobe(name))
 		return kprobes_wanted(devices);
 	if (strncmp(name, "nvme_", 5) == 0)
@@ -337,6 +351,36 @@ static bool compile_and_attach(struct bcc *bcc, const struct options *options, c
 
 /* ---- what probe.c asks for ---- */
 
+#define SAMPLE_PAGES 8 /* of each CPU */
+
+static void handle_sample(void *context, int cpu, void *data, __u32 bytes)
+{
+	struct bcc *bcc = context;
+	struct iotrace_span span;
+
+	(void)cpu;
+	if (bytes < sizeof(span))
+		return;
+	memcpy(&span, data, sizeof(span)); /* not aligned to 8 bytes */
+	bcc->span_reader->sample(bcc->span_reader->context, &span);
+}
+
+static void handle_lost_samples(void *context, int cpu, __u64 count)
+{
+	struct bcc *bcc = context;
+
+	(void)cpu;
+	bcc->samples_lost += count;
+}
+
+static bool open_samples(struct bcc *bcc, const struct options *options)
+{
+	if (options->spans)
+		bcc->samples = perf_buffer__new(bcc->maps[MAP_samples], SAMPLE_PAGES, handle_sample, handle_lost_samples,
+						bcc, NULL);
+	return bcc->samples || !options->spans;
+}
+
 static void bcc_close(struct probe *probe)
 {
 	struct bcc *bcc = bcc_of(probe);
@@ -348,6 +392,7 @@ static void bcc_close(struct probe *probe)
 		close(bcc->programs[i].fd);
 	}
 	perf_log_close(bcc->log);
+	perf_buffer__free(bcc->samples);
 	for (int i = 0; i < BCC_MAP_COUNT; i++)
 		if (bcc->maps[i] >= 0)
 			close(bcc->maps[i]);
@@ -359,7 +404,8 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 	*why = reason;
 	if (!compiler_has_headers(options->kernel_headers, why))
 		return false;
-	if (!make_maps(bcc, options) || !add_calls(bcc))
+	if (!make_maps(bcc, options) || !add_calls(bcc->maps[MAP_call_kinds], calls_of_io) ||
+	    !add_calls(bcc->maps[MAP_span_calls], calls_of_spans))
 		return failed("BPF maps");
 	if (!add_devices(bcc, devices, support)) {
 		if (errno != E2BIG)
@@ -371,7 +417,7 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 		return failed("BPF maps");
 	bcc->log = perf_log_open(reader, bcc->maps[MAP_events], bcc->maps[MAP_names], bcc->maps[MAP_consumed],
 				 bcc->probe.cpus, options->ring_bytes);
-	if (!bcc->log)
+	if (!bcc->log || !open_samples(bcc, options))
 		return failed("buffers for the records");
 	configure(bcc, options, devices);
 	if (!set(bcc))
@@ -439,20 +485,41 @@ static int bcc_peers(const struct probe *probe)
 	return bcc_of(probe)->maps[MAP_peers];
 }
 
-/* A log that was full tells of each (PERF_RECORD_LOST); where it tells the program, too (newer kernels), not two are lost. */
+static void bcc_samples(struct probe *probe, const struct span_reader *reader)
+{
+	bcc_of(probe)->span_reader = reader;
+	perf_buffer__consume(bcc_of(probe)->samples);
+}
+
+static int bcc_processes(const struct probe *probe)
+{
+	return bcc_of(probe)->maps[MAP_processes];
+}
+
+/*
+ * What a program was told that there was no room for, and what the kernel has told of (PERF_RECORD_LOST): where it tells
+ * the program, too (newer kernels), not twice as much is lost.
+ */
+static unsigned long long more(unsigned long long one, unsigned long long other)
+{
+	return one > other ? one : other;
+}
+
+static void bcc_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
+{
+	struct bcc_cpu sum;
+
+	backend_sum(probe, bcc_of(probe)->maps[MAP_cpus], &sum, sizeof(sum));
+	*not_counted = sum.processes_not_counted;
+	*samples = more(bcc_of(probe)->samples_lost, sum.samples_dropped);
+}
+
 static unsigned long long bcc_names_dropped(struct probe *probe)
 {
-	struct bcc_cpu *per_cpu = calloc(probe->cpus, sizeof(*per_cpu));
-	unsigned long long told = perf_log_names_lost(bcc_of(probe)->log), failed = 0;
-	__u32 zero = 0;
+	struct bcc_cpu sum;
 
-	if (!per_cpu)
-		abort();
-	if (bpf_map_lookup_elem(bcc_of(probe)->maps[MAP_cpus], &zero, per_cpu) == 0)
-		for (int cpu = 0; cpu < probe->cpus; cpu++)
-			failed += per_cpu[cpu].names_dropped;
-	free(per_cpu);
-	return told > failed ? told : failed;
+	backend_sum(probe, bcc_of(probe)->maps[MAP_cpus], &sum, sizeof(sum));
+	return more(perf_log_names_lost(bcc_of(probe)->log), sum.names_dropped);
 }
 
 static void visit_map(int map, void (*visit)(void *context, const struct iotrace_flight *flight), void *context)
@@ -491,6 +558,9 @@ const struct backend BCC = {
 	.vfs = bcc_vfs,
 	.context = bcc_context,
 	.peers = bcc_peers,
+	.samples = bcc_samples,
+	.processes = bcc_processes,
+	.spans_lost = bcc_spans_lost,
 	.consume = bcc_consume,
 	.names_dropped = bcc_names_dropped,
 	.flights = bcc_flights,

@@ -7,7 +7,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -350,30 +349,18 @@ static int core_peers(const struct probe *probe)
 	return bpf_map__fd(core_of(probe)->skeleton->maps.peers);
 }
 
-void probe_spans(struct probe *probe, const struct span_reader *reader)
+static void core_samples(struct probe *probe, const struct span_reader *reader)
 {
-	int processes = bpf_map__fd(core_of(probe)->skeleton->maps.processes);
-	struct iotrace_process process;
-	__u32 pids[IOTRACE_SPAN_PROCESSES], count = 0;
-	const __u32 *last = NULL;
-
 	core_of(probe)->span_reader = reader;
 	ring_buffer__consume(core_of(probe)->samples);
-	/* First all keys: one that is deleted on the way would begin the walk anew. */
-	while (count < IOTRACE_SPAN_PROCESSES && bpf_map_get_next_key(processes, last, &pids[count]) == 0)
-		last = &pids[count++];
-	for (__u32 i = 0; i < count; i++) {
-		bool gone = kill(pids[i], 0) != 0 && errno == ESRCH;
-
-		if (bpf_map_lookup_elem(processes, &pids[i], &process))
-			continue;
-		reader->process(reader->context, pids[i], &process, gone);
-		if (gone)
-			bpf_map_delete_elem(processes, &pids[i]);
-	}
 }
 
-void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
+static int core_processes(const struct probe *probe)
+{
+	return bpf_map__fd(core_of(probe)->skeleton->maps.processes);
+}
+
+static void core_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
 {
 	*not_counted = core_of(probe)->skeleton->bss->processes_not_counted;
 	*samples = core_of(probe)->skeleton->bss->samples_dropped;
@@ -423,6 +410,9 @@ const struct backend CORE = {
 	.vfs = core_vfs,
 	.context = core_context,
 	.peers = core_peers,
+	.samples = core_samples,
+	.processes = core_processes,
+	.spans_lost = core_spans_lost,
 	.consume = core_consume,
 	.names_dropped = core_names_dropped,
 	.flights = core_flights,

@@ -50,8 +50,8 @@ static const char HELP[] =
 	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
 	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
 	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
-	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc; without\n"
-	"                    --spans) or auto (default): core where the kernel can\n"
+	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc)\n"
+	"                    or auto (default): core where the kernel can\n"
 	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
 	"  --duration S      stop by itself after S seconds (default: on SIGINT, SIGTERM or SIGHUP)\n"
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
@@ -255,18 +255,6 @@ static bool apply(struct options *options, int option, const char *argument)
 	}
 }
 
-/* Chooses the backend, and refuses what it cannot do. */
-static int settle_backend(struct options *options)
-{
-	if (options->backend == BACKEND_AUTO)
-		options->backend = kernel_suits_core() ? BACKEND_CORE : BACKEND_BCC;
-	if (options->backend == BACKEND_BCC && options->spans) {
-		complain("leave it out, or use a kernel since 5.15 with BTF", "the bcc backend does not have it", "--spans");
-		return EXIT_USAGE;
-	}
-	return EXIT_OK;
-}
-
 int options_parse(struct options *options, int argc, char **argv)
 {
 	int option, index;
@@ -321,5 +309,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		complain("leave it out, or add --context FILE", "there is no context to leave it out of", "--without");
 		return EXIT_USAGE;
 	}
-	return settle_backend(options);
+	if (options->backend == BACKEND_AUTO)
+		options->backend = kernel_suits_core() ? BACKEND_CORE : BACKEND_BCC;
+	return EXIT_OK;
 }

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -160,6 +161,33 @@ void probe_peers(struct probe *probe,
 	for (; bpf_map_get_next_key(peers, last, &address) == 0; last = &address)
 		if (bpf_map_lookup_elem(peers, &address, &peer) == 0)
 			visit(context, &address, &peer);
+}
+
+void probe_spans(struct probe *probe, const struct span_reader *reader)
+{
+	int processes = probe->backend->processes(probe);
+	struct iotrace_process process;
+	__u32 pids[IOTRACE_SPAN_PROCESSES], count = 0;
+	const __u32 *last = NULL;
+
+	probe->backend->samples(probe, reader);
+	/* First all keys: one that is deleted on the way would begin the walk anew. */
+	while (count < IOTRACE_SPAN_PROCESSES && bpf_map_get_next_key(processes, last, &pids[count]) == 0)
+		last = &pids[count++];
+	for (__u32 i = 0; i < count; i++) {
+		bool gone = kill(pids[i], 0) != 0 && errno == ESRCH;
+
+		if (bpf_map_lookup_elem(processes, &pids[i], &process))
+			continue;
+		reader->process(reader->context, pids[i], &process, gone);
+		if (gone)
+			bpf_map_delete_elem(processes, &pids[i]);
+	}
+}
+
+void probe_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
+{
+	probe->backend->spans_lost(probe, not_counted, samples);
 }
 
 void probe_programs(struct probe *probe, void (*visit)(void *context, const char *name, unsigned long long misses),

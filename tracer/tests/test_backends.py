@@ -73,19 +73,6 @@ def test_a_machine_without_headers_is_told_what_to_install(binary: Path, tmp_pat
     assert f"linux-headers-{os.uname().release}" in result.stderr
 
 
-def test_what_bcc_does_not_have_is_refused_by_name(binary: Path, tmp_path: Path) -> None:
-    result = subprocess.run(
-        [str(binary), "--backend", "bcc", "--output", "io.bin", "--spans", "s.csv"],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2
-    assert "--spans: the bcc backend does not have it" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_unknown_backend_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
     result = run(binary, "--backend", "ebpf", "--output", str(tmp_path / "io.bin"))
     assert result.returncode == 2

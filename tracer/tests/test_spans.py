@@ -38,7 +38,7 @@ from tracer.tests.tracing import altered, tracing
 pytestmark = NEEDS
 
 SPAN_END = "static __always_inline void span_end("
-SAMPLED = "	if (!span->switch_not_seen)\n		sample(span, current);\n"
+SAMPLED = "	if (!span->switch_not_seen)\n		sample(ctx, span, current);\n"
 LINGER = "static long linger(__u64 index, void *unused)\n{\n	return 0;\n}\n\n"
 CALL_LINGER = "	bpf_loop(1 << 20, linger, NULL, 0);\n"
 PROCESSES = "#define IOTRACE_SPAN_PROCESSES 256"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tracer.tests.tracing import BACKEND, fio, tracing
+from tracer.tests.tracing import fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -45,14 +45,12 @@ def fields(value: Any, name: str = "") -> Iterator[str]:
 
 
 def test_the_fields_are_those_of_the_documentation(disk: str, tmp_path: Path) -> None:
-    beside = [] if BACKEND == "bcc" else ["--spans", str(tmp_path / "spans.csv")]
-    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", *beside) as trace:
+    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", "--spans", str(tmp_path / "spans.csv")) as trace:
         fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=20")
         assert trace.stop() == 0
     status = trace.status()
     assert status["emitted"] > 0
-    names = {name for name in documented() if beside or not name.startswith("spans.")}
-    assert set(fields(status)) == names
+    assert set(fields(status)) == documented()
     device = trace.device(disk)
     table = section((DOCS / "tracer.md").read_text(), "`excluded` names the requests", "\n\nThe counters")
     assert set(device["excluded"]) == {name for row in EXCLUDED.findall(table) for name in re.findall(r"`(\w+)`", row)}

@@ -21,7 +21,6 @@ TRACER = Path(__file__).resolve().parents[1] / "build" / "strata-iotrace"
 
 # Which of the tracer's backends is tested.
 BACKEND = os.environ.get("STRATA_TEST_BACKEND", "core")
-NOT_WITH_BCC = {"--spans"}
 
 # The format written down here once more, so that the tests do not believe the decoder.
 SLOT = struct.Struct("<2Q5I3I5BBH4B2H")
@@ -250,8 +249,6 @@ class Trace:
 def tracing(output: Path, *arguments: str, binary: Path = TRACER) -> Iterator[Trace]:
     """The tracer, from "ready" on; stopped in any case."""
     read_end, write_end = os.pipe()
-    if BACKEND == "bcc" and NOT_WITH_BCC & set(arguments):
-        raise unittest.SkipTest("the bcc backend does not have it")
     command = [str(binary), "--backend", BACKEND, "--output", str(output), "--ready-fd", str(write_end), *arguments]
     process = subprocess.Popen(command, pass_fds=[write_end])
     os.close(write_end)
