@@ -140,8 +140,16 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 
 /* ---- looking at the kernel ---- */
 
-/* There is no variable that it could hide behind; the verifier of such kernels follows each value. */
-#define forget(value) (value)
+/*
+ * What a helper has read the verifier does not know, and so does not follow each value. Of one that it does follow, as far
+ * as where it could be no index, that of 6.1 forgets the bounds, and refuses the program.
+ */
+#define forget(value)                                                                                                 \
+	({                                                                                                            \
+		u64 known_ = (value), forgotten_ = 0;                                                                 \
+		bpf_probe_read(&forgotten_, sizeof(forgotten_), &known_);                                             \
+		forgotten_;                                                                                           \
+	})
 
 /* Loops have to be written out before 5.3. */
 #define UNTIL_OR_8_TIMES(done) ((done) || (done) || (done) || (done) || (done) || (done) || (done) || (done))
