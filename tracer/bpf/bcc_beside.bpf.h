@@ -47,6 +47,17 @@ static __always_inline bool stays_runnable(unsigned long long *sched_switch, str
 
 /* ---- peers ---- */
 
+/* False: the kernel has no IPv6. */
+static __always_inline bool read_address_6(const struct sock_common *common, struct iotrace_address *address)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	bpf_probe_read(address->bytes, sizeof(address->bytes), (void *)&common->skc_v6_daddr);
+	return true;
+#else
+	return false;
+#endif
+}
+
 static __always_inline void peer_begin(const struct iotrace_address *address)
 {
 	u32 zero = 0;

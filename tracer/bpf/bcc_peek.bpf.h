@@ -157,7 +157,6 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 	(UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done) || UNTIL_OR_8_TIMES(done))
 
 #define READ_STRING read_string
-#define READ_BYTES bpf_probe_read
 #define REQ_FLAG(bit) (1U << (bit))
 #define OFFSET_OF(type, field) offsetof(type, field)
 #define ALIAS_OFFSET OFFSET_OF(struct dentry, d_u.d_alias)
@@ -170,7 +169,6 @@ static int (*read_string)(void *to, int size, const void *from) = (void *)45;
 	})
 #define READ(pointer, field) FIELD(pointer, field)
 #define bpf_core_type_exists(type) true
-#define bpf_core_field_exists(field...) true
 #define PEEK(type, address, field) FIELD((struct type *)(address), field)
 
 static __always_inline u64 as_number(u64 *cell, const void *pointer)

@@ -110,6 +110,15 @@ struct {
 
 static const struct iotrace_peer new_peer; /* too large for the stack */
 
+/* False: the kernel has no IPv6. */
+static __always_inline bool read_address_6(const struct sock_common *common, struct iotrace_address *address)
+{
+	if (!bpf_core_field_exists(common->skc_v6_daddr))
+		return false;
+	bpf_core_read(address->bytes, sizeof(address->bytes), &common->skc_v6_daddr);
+	return true;
+}
+
 static __always_inline void peer_begin(const struct iotrace_address *address)
 {
 	bpf_map_update_elem(&peers, address, &new_peer, BPF_NOEXIST);

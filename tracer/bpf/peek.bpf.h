@@ -24,7 +24,6 @@ static __always_inline __u64 forget(__u64 value)
 }
 
 #define READ_STRING bpf_probe_read_kernel_str
-#define READ_BYTES bpf_core_read
 #define REQ_FLAG(bit) (1U << bpf_core_enum_value(enum req_flag_bits, bit))
 
 /* A global function, which the verifier looks at once, and not again for each time that it is called. */

@@ -25,12 +25,9 @@ static __always_inline bool read_address(const struct sock *sock, struct iotrace
 		address->bytes[10] = address->bytes[11] = 0xff;
 		inet = PEEK(sock_common, common, skc_daddr);
 		__builtin_memcpy(&address->bytes[12], &inet, sizeof(inet));
-	} else if (family == FAMILY_INET6 && bpf_core_field_exists(common->skc_v6_daddr)) {
-		READ_BYTES(address->bytes, sizeof(address->bytes), &common->skc_v6_daddr);
-	} else {
-		return false;
+		return true;
 	}
-	return true;
+	return family == FAMILY_INET6 && read_address_6(common, address);
 }
 
 /* When there are too many: the entry of all others, whose address is 0. */
