@@ -233,6 +233,15 @@ static __always_inline __u64 request_above(__u64 *cell, const void *bio, __u64 e
 	return number_at(target + OFFSET_OF(struct dm_rq_target_io, orig));
 }
 
+/* Set before loading: it is seen what is held back (throttle.bpf.h). */
+const volatile bool sees_throttling;
+
+/* Of what a worker of the kernel queues. */
+static __always_inline bool may_have_been_held(struct task_struct *current)
+{
+	return sees_throttling && FIELD(current, flags) & PF_WQ_WORKER;
+}
+
 /* The bio that the task queues has waited for its cgroup's limit: a worker of the kernel brings it. */
 static __always_inline bool was_held_back(struct task_struct *current)
 {

@@ -98,6 +98,7 @@ static void configure_driver(struct iotrace_bpf *skeleton, const struct devices 
 	bpf_program__set_autoload(skeleton->progs.virtio_queue_rqs, fentry && support->fentry_batch);
 	bpf_program__set_autoload(skeleton->progs.blk_mq_complete_request_remote, fentry);
 	bpf_program__set_autoload(skeleton->progs.throttled, support->throttler);
+	skeleton->rodata->sees_throttling = support->throttler;
 	if (support->throttler)
 		bpf_program__set_attach_target(skeleton->progs.throttled, 0, support->throttler);
 	bpf_program__set_autoload(skeleton->progs.kprobe_queue_rq, kprobes_wanted(devices));
