@@ -48,6 +48,9 @@ extern const struct backend CORE, BCC;
 /* The verifier's last line, but for its statistics. Changes `log`, and points into it. */
 const char *backend_cause(char *log);
 
+/* Why `what` could not be done, from errno. */
+const char *backend_failure(const char *what);
+
 /* The only value of a per-CPU map of u64s, all CPUs together. */
 void backend_sum(const struct probe *probe, int map_fd, void *sums, size_t bytes);
 

@@ -11,18 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../bcc/compiled.h"
 #include "backend.h"
-#include "bcc.h"
-#include "calls.h"
+#include "bcc_maps.h"
+#include "bcc_programs.h"
 #include "compiler.h"
 #include "kernel_types.h"
-#include "kprobe.h"
 #include "perf_log.h"
-#include "targets.h"
-
-#define MAX_PROGRAMS 32
-#define MAX_INSTRUCTIONS 4096 /* what Linux 4.18 takes */
 
 /* The text of the programs. */
 __asm__(".pushsection .rodata\n"
@@ -36,27 +30,11 @@ static const char *const FUNCTIONS[] = {
 #define FUNCTION_NAME(name) #name,
 	BCC_FUNCTIONS(FUNCTION_NAME)};
 
-static const struct {
-	const char *name;
-	enum bpf_map_type type;
-	__u32 key_bytes, value_bytes, entries;
-} MAPS[] = {
-#define MAP_ENTRY(name, type, key, value, entries)                                                                    \
-	{#name, BPF_MAP_TYPE_##type, sizeof(key), sizeof(value), entries},
-	BCC_MAPS(MAP_ENTRY)};
-
-struct program {
-	char name[64];
-	int fd, link; /* -1 = none: see kprobes */
-};
-
 struct bcc {
 	struct probe probe;
 	struct bcc_settings settings;
 	int maps[BCC_MAP_COUNT];
-	struct program programs[MAX_PROGRAMS];
-	size_t program_count;
-	struct kprobes kprobes;
+	struct bcc_programs programs;
 	struct perf_log *log;
 	struct perf_buffer *samples; /* NULL = without spans */
 	unsigned long long samples_lost; /* that the kernel has told of */
@@ -68,10 +46,7 @@ static char reason[1024];
 /* `what` has failed with errno. */
 static bool failed(const char *what)
 {
-	if (errno == EPERM)
-		snprintf(reason, sizeof(reason), "not permitted to load BPF programs (needs root)");
-	else
-		snprintf(reason, sizeof(reason), "%s: %s", what, strerror(errno));
+	snprintf(reason, sizeof(reason), "%s", backend_failure(what));
 	return false;
 }
 
@@ -80,81 +55,7 @@ static struct bcc *bcc_of(const struct probe *probe)
 	return (struct bcc *)probe;
 }
 
-/* ---- maps ---- */
-
-static bool is_used(int map, const struct options *options)
-{
-	switch (map) {
-	case MAP_waiting:
-		return options->context;
-	case MAP_peers:
-		return options->peers;
-	case MAP_spans:
-	case MAP_receivers:
-	case MAP_processes:
-		return options->spans;
-	default:
-		return true;
-	}
-}
-
-static bool make_maps(struct bcc *bcc, const struct options *options)
-{
-	for (int i = 0; i < BCC_MAP_COUNT; i++) {
-		bcc->maps[i] = bpf_map_create(MAPS[i].type, MAPS[i].name, MAPS[i].key_bytes, MAPS[i].value_bytes,
-					      is_used(i, options) ? MAPS[i].entries : 1, NULL);
-		if (bcc->maps[i] < 0)
-			return false;
-	}
-	return true;
-}
-
-static bool add_devices(struct bcc *bcc, const struct devices *devices, const struct driver_support *support)
-{
-	struct iotrace_counters *nothing = calloc(bcc->probe.cpus, sizeof(*nothing));
-	__u32 *device_of_irq = calloc(IOTRACE_IRQS, sizeof(*device_of_irq));
-	bool ok = nothing && device_of_irq;
-
-	for (size_t i = 0; ok && i < devices->count; i++) {
-		const struct device *device = &devices->list[i];
-
-		ok = bpf_map_update_elem(bcc->maps[MAP_counters], &device->id, nothing, BPF_ANY) == 0;
-		if (support->irq && device->tracing == IOTRACE_IRQ)
-			driver_irqs(device->name, device->id, device_of_irq);
-	}
-	for (size_t i = 0; ok && i < devices->head_count; i++)
-		ok = bpf_map_update_elem(bcc->maps[MAP_counters], &devices->heads[i], nothing, BPF_ANY) == 0;
-	for (__u32 irq = 0; ok && irq < IOTRACE_IRQS; irq++)
-		ok = !device_of_irq[irq] ||
-		     bpf_map_update_elem(bcc->maps[MAP_irqs], &irq, &device_of_irq[irq], BPF_ANY) == 0;
-	free(nothing);
-	free(device_of_irq);
-	return ok;
-}
-
-static bool add_calls(int map, void (*fill)(__u8 *table))
-{
-	__u8 table[IOTRACE_SYSCALLS] = {0};
-
-	fill(table);
-	for (__u32 number = 0; number < IOTRACE_SYSCALLS; number++) {
-		__u32 kind = table[number];
-
-		if (kind && bpf_map_update_elem(map, &number, &kind, BPF_ANY))
-			return false;
-	}
-	return true;
-}
-
 /* ---- settings ---- */
-
-static bool uses_irqs(const struct devices *devices)
-{
-	for (size_t i = 0; i < devices->count; i++)
-		if (devices->list[i].tracing == IOTRACE_IRQ)
-			return true;
-	return false;
-}
 
 static void configure(struct bcc *bcc, const struct options *options, const struct devices *devices)
 {
@@ -169,7 +70,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.cpu_count = bcc->probe.cpus,
 		.filter_devices = options->device_count > 0,
 		.filter_pids = options->pid_count > 0,
-		.uses_irqs = uses_irqs(devices),
+		.uses_irqs = bcc_uses_irqs(devices),
 		.measures_vfs = options->vfs,
 		.io_done_follows = kernel_has_raw_tracepoint("block_io_done"),
 	};
@@ -185,156 +86,6 @@ static bool set(struct bcc *bcc)
 	return bpf_map_update_elem(bcc->maps[MAP_settings], &zero, &bcc->settings, BPF_ANY) == 0;
 }
 
-/* ---- programs ---- */
-
-static bool is_kprobe(const char *name)
-{
-	return strncmp(name, "kprobe_", 7) == 0;
-}
-
-/* Programs that are not named after their tracepoint. */
-static const struct {
-	const char *program, *tracepoint;
-} SHARED_TRACEPOINTS[] = {
-	{"peer_segment", "tcp_probe"},
-	{"peer_retransmit", "tcp_retransmit_skb"},
-	{"span_enter", "sys_enter"},
-	{"span_exit", "sys_exit"},
-	{"span_switch", "sched_switch"},
-	{"span_wakeup", "sched_wakeup"},
-	{"tcp_retransmit", "tcp_retransmit_skb"},
-};
-
-static const char *tracepoint_of(const char *program)
-{
-	for (size_t i = 0; i < sizeof(SHARED_TRACEPOINTS) / sizeof(SHARED_TRACEPOINTS[0]); i++)
-		if (strcmp(program, SHARED_TRACEPOINTS[i].program) == 0)
-			return SHARED_TRACEPOINTS[i].tracepoint;
-	return program;
-}
-
-static bool is_wanted(const char *name, const struct options *options, const struct devices *devices,
-		      const struct driver_support *support)
-{
-	unsigned parts = options->context ? ~options->without : 0;
-
-	if (strcmp(name, "block_io_done") == 0)
-		return kernel_has_raw_tracepoint(name);
-	if (strcmp(name, "block_rq_insert") == 0)
-		return options->scheduler;
-	if (strcmp(name, "sys_enter") == 0)
-		return !options->no_vfs;
-	if (strcmp(name, "sys_exit") == 0)
-		return options->vfs;
-	if (strcmp(name, "irq_handler_entry") == 0)
-		return uses_irqs(devices);
-	if (strncmp(name, "sched_", 6) == 0)
-		return parts & 1U << CONTEXT_RUN_QUEUE;
-	if (strncmp(name, "tcp_", 4) == 0)
-		return parts & 1U << CONTEXT_TCP;
-	if (strcmp(name, "mm_filemap_add_to_page_cache") == 0)
-		return parts & 1U << CONTEXT_PAGE_CACHE;
-	if (strncmp(name, "peer_", 5) == 0)
-		return options->peers;
-	if (strncmp(name, "span_", 5) == 0)
-		return options->spans;
-	if (is_kprobe(name))
-		return kprobes_wanted(devices);
-	if (strncmp(name, "nvme_", 5) == 0)
-		return support->nvme;
-	if (strncmp(name, "scsi_", 5) == 0)
-		return support->scsi;
-	return true;
-}
-
-#define LOG_BYTES (16 << 20)
-
-static int load(const struct compiled_program *program, const struct bpf_insn *instructions, char *log)
-{
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .kern_version = program->kern_version, .log_buf = log,
-		    .log_size = log ? LOG_BYTES : 0, .log_level = log ? 1 : 0);
-
-	return bpf_prog_load(is_kprobe(program->name) ? BPF_PROG_TYPE_KPROBE : BPF_PROG_TYPE_RAW_TRACEPOINT,
-			     program->name, "Dual BSD/GPL", instructions, program->bytes / sizeof(*instructions), &options);
-}
-
-static bool explain_refusal(const struct compiled_program *program, const struct bpf_insn *instructions)
-{
-	int error = errno;
-	char *log = calloc(1, LOG_BYTES);
-
-	if (!log)
-		abort();
-	load(program, instructions, log);
-	snprintf(reason, sizeof(reason), "program %s: %s: %.500s", program->name, strerror(error), backend_cause(log));
-	free(log);
-	return false;
-}
-
-static void insert_maps(const struct bcc *bcc, struct bpf_insn *instructions, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (instructions[i].code == (BPF_LD | BPF_IMM | BPF_DW) &&
-		    instructions[i].src_reg == BPF_PSEUDO_MAP_FD && (__u32)instructions[i].imm < BCC_MAP_COUNT)
-			instructions[i].imm = bcc->maps[instructions[i].imm];
-}
-
-static bool attach(struct bcc *bcc, const struct compiled_program *compiled, struct bpf_insn *instructions)
-{
-	struct program *program = &bcc->programs[bcc->program_count];
-	const char *name = compiled->name;
-
-	insert_maps(bcc, instructions, compiled->bytes / sizeof(*instructions));
-	snprintf(program->name, sizeof(program->name), "%s", name);
-	program->fd = load(compiled, instructions, NULL);
-	if (program->fd < 0)
-		return errno == EPERM ? failed(name) : explain_refusal(compiled, instructions);
-	bcc->program_count++;
-	program->link = is_kprobe(name) ? -1 : bpf_raw_tracepoint_open(tracepoint_of(name), program->fd);
-	return program->link >= 0 || is_kprobe(name) || failed(name);
-}
-
-static int descriptor_of(const struct bcc *bcc, const char *name)
-{
-	for (size_t i = 0; i < bcc->program_count; i++)
-		if (strcmp(bcc->programs[i].name, name) == 0)
-			return bcc->programs[i].fd;
-	return -1;
-}
-
-static bool attach_kprobes(struct bcc *bcc, const struct devices *devices)
-{
-	const struct kprobe_programs programs = {
-		.queue_rq = descriptor_of(bcc, "kprobe_queue_rq"),
-		.queue_rqs = descriptor_of(bcc, "kprobe_queue_rqs"),
-		.complete = descriptor_of(bcc, "kprobe_complete"),
-	};
-
-	return kprobes_attach(&bcc->kprobes, devices, &programs) || failed("kprobes");
-}
-
-/* `compiled` is what the compiler wrote. */
-static bool attach_all(struct bcc *bcc, FILE *compiled, const struct options *options, const struct devices *devices,
-		       const struct driver_support *support)
-{
-	static struct bpf_insn instructions[MAX_INSTRUCTIONS];
-	struct compiled_program program;
-
-	while (fread(&program, sizeof(program), 1, compiled) == 1) {
-		program.name[sizeof(program.name) - 1] = 0;
-		if (program.bytes > sizeof(instructions) || bcc->program_count == MAX_PROGRAMS ||
-		    fread(instructions, program.bytes, 1, compiled) != 1) {
-			snprintf(reason, sizeof(reason), "program %s: larger than it may be", program.name);
-			return false;
-		}
-		if (is_wanted(program.name, options, devices, support) &&
-		    !attach(bcc, &program, instructions))
-			return false;
-	}
-	snprintf(reason, sizeof(reason), "libbcc made no programs");
-	return bcc->program_count && attach_kprobes(bcc, devices);
-}
-
 static bool compile_and_attach(struct bcc *bcc, const struct options *options, const struct devices *devices,
 			       const struct driver_support *support, const char **why)
 {
@@ -343,8 +94,7 @@ static bool compile_and_attach(struct bcc *bcc, const struct options *options, c
 
 	if (!compiled)
 		return false;
-	*why = reason;
-	ok = attach_all(bcc, compiled, options, devices, support);
+	ok = bcc_programs_attach(&bcc->programs, compiled, bcc->maps, options, devices, support, why);
 	fclose(compiled);
 	return ok;
 }
@@ -385,17 +135,10 @@ static void bcc_close(struct probe *probe)
 {
 	struct bcc *bcc = bcc_of(probe);
 
-	kprobes_close(&bcc->kprobes);
-	for (size_t i = 0; i < bcc->program_count; i++) {
-		if (bcc->programs[i].link >= 0)
-			close(bcc->programs[i].link);
-		close(bcc->programs[i].fd);
-	}
+	bcc_programs_close(&bcc->programs);
 	perf_log_close(bcc->log);
 	perf_buffer__free(bcc->samples);
-	for (int i = 0; i < BCC_MAP_COUNT; i++)
-		if (bcc->maps[i] >= 0)
-			close(bcc->maps[i]);
+	bcc_maps_close(bcc->maps);
 }
 
 static bool open_all(struct bcc *bcc, const struct options *options, const struct devices *devices,
@@ -404,17 +147,14 @@ static bool open_all(struct bcc *bcc, const struct options *options, const struc
 	*why = reason;
 	if (!compiler_has_headers(options->kernel_headers, why))
 		return false;
-	if (!make_maps(bcc, options) || !add_calls(bcc->maps[MAP_call_kinds], calls_of_io) ||
-	    !add_calls(bcc->maps[MAP_span_calls], calls_of_spans))
+	if (!bcc_maps_make(bcc->maps, options))
 		return failed("BPF maps");
-	if (!add_devices(bcc, devices, support)) {
+	if (!bcc_maps_fill(bcc->maps, options, devices, support, bcc->probe.cpus)) {
 		if (errno != E2BIG)
 			return failed("BPF maps");
 		snprintf(reason, sizeof(reason), TOO_MANY_DISKS, IOTRACE_DEVICE_SLOTS);
 		return false;
 	}
-	if (!targets_add(bcc->maps[MAP_pids], bcc->maps[MAP_cgroups], options))
-		return failed("BPF maps");
 	bcc->log = perf_log_open(reader, bcc->maps[MAP_events], bcc->maps[MAP_names], bcc->maps[MAP_consumed],
 				 bcc->probe.cpus, options->ring_bytes);
 	if (!bcc->log || !open_samples(bcc, options))
@@ -545,8 +285,8 @@ static void bcc_programs(struct probe *probe,
 {
 	const struct bcc *bcc = bcc_of(probe);
 
-	for (size_t i = 0; i < bcc->program_count; i++)
-		visit(context, bcc->programs[i].name, backend_misses(bcc->programs[i].fd));
+	for (size_t i = 0; i < bcc->programs.count; i++)
+		visit(context, bcc->programs.list[i].name, backend_misses(bcc->programs.list[i].fd));
 }
 
 const struct backend BCC = {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -204,6 +205,16 @@ const char *backend_cause(char *log)
 		if (*line && strncmp(line, "processed ", 10) != 0 && !strstr(line, "PROG LOAD LOG"))
 			cause = line;
 	return cause;
+}
+
+const char *backend_failure(const char *what)
+{
+	static char reason[256];
+
+	if (errno == EPERM)
+		return "not permitted to load BPF programs (needs root)";
+	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(errno));
+	return reason;
 }
 
 unsigned long long backend_misses(int program_fd)
