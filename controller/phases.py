@@ -217,6 +217,7 @@ class Measurement:
             self._note_regions(phase, await self._admin(phase, "status"))
 
     async def _go(self, phase: PlannedPhase) -> None:
+        await self._read_clocks()  # one may have been set since
         start_unix_ns = time.time_ns() + _START_AHEAD_NS + self._error_bound_ns
         for shard in phase.shards:
             await self.fleet.agents[shard.client].go(phase.name, start_unix_ns + self._offsets_ns[shard.client])
