@@ -125,7 +125,7 @@ def _jumps(run: Run, node: str, clock: NodeClock) -> list[Finding]:
         text = f"its clock was set by {unix_ns / 1e9:g} s during the run: " + (
             f"without operation logs, times of operations can be off by that ({', '.join(unknown)})"
             if unknown
-            else "times are by the monotonic clock and stay right; a phase that was just about to begin did so that much early or late"
+            else "times are by the monotonic clock and stay right; a phase about to begin was that much early or late"
         )
         findings.append(Finding("error" if unknown else "warning", node, text))
     return findings
