@@ -105,6 +105,8 @@ enum {
 	OP_SYNC_FILE_RANGE = 8,
 	OP_READ_BUFFER = 22,
 	OP_WRITE_BUFFER = 23,
+	OP_READV_FIXED = 60, /* these two since 6.15 */
+	OP_WRITEV_FIXED = 61,
 };
 
 static __always_inline __u32 kind_of_opcode(__u8 opcode)
@@ -113,10 +115,12 @@ static __always_inline __u32 kind_of_opcode(__u8 opcode)
 	case OP_READV:
 	case OP_READ_FIXED:
 	case OP_READ_BUFFER:
+	case OP_READV_FIXED:
 		return IOTRACE_CALL_READ;
 	case OP_WRITEV:
 	case OP_WRITE_FIXED:
 	case OP_WRITE_BUFFER:
+	case OP_WRITEV_FIXED:
 		return IOTRACE_CALL_WRITE;
 	case OP_FSYNC:
 	case OP_SYNC_FILE_RANGE:

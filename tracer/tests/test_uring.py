@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import platform
@@ -264,6 +265,26 @@ def test_registered_buffers_and_files(disk: str, file: Path, ring: Ring, buffer:
     assert_within(timed(seen), spans_of(rows), paired.around_ns())
     assert_consistent(trace)
     assert (calls(trace, "read"), calls(trace, "write")) == ((100, 0), (100, 0))
+
+
+def test_vectors_of_registered_buffers(disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tmp_path: Path) -> None:
+    descriptor = os.open(file, os.O_RDWR | os.O_DIRECT)
+    page = uring.address_of(buffer)
+    ring.register(uring.REGISTER_BUFFERS, struct.pack("<QQ", page, len(buffer)), 1)
+    vector = mmap.mmap(-1, 16)
+    vector[:] = struct.pack("<QQ", page, 4096)
+    kinds = (uring.READV_FIXED, uring.WRITEV_FIXED)
+    requests = [Request(op, descriptor, n * STRIDE, uring.address_of(vector), 1) for n in range(20) for op in kinds]
+    try:
+        if ring.run(requests[:1])[0].result == -errno.EINVAL:
+            pytest.skip("no such requests before Linux 6.15; needs a newer kernel")
+        with mine(disk, tmp_path) as trace:
+            seen = [one for request in requests for one in ring.run([request])]
+            assert trace.stop() == 0
+    finally:
+        os.close(descriptor)
+    assert {one.result for one in seen} == {4096}
+    assert (calls(trace, "read"), calls(trace, "write")) == ((20, 0), (20, 0))
 
 
 def test_fsync_in_a_worker(disk: str, file: Path, ring: Ring, tmp_path: Path) -> None:

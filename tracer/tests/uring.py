@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 SETUP, ENTER, REGISTER = 425, 426, 427  # the same on all architectures
 NOP, READV, WRITEV, FSYNC, READ_FIXED, WRITE_FIXED, READ, WRITE = 0, 1, 2, 3, 4, 5, 22, 23
+READV_FIXED, WRITEV_FIXED = 60, 61  # since Linux 6.15
 FIXED_FILE, LINK, ASYNC = 1, 4, 16  # flags of an entry
 GETEVENTS = 1
 REGISTER_BUFFERS, REGISTER_FILES, UNREGISTER_FILES = 0, 2, 3
