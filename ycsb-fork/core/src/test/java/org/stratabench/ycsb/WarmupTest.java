@@ -77,4 +77,15 @@ class WarmupTest {
     assertTrue(Remembering.NEWEST_READ.get() > 0.9 * newest,
         "the newest key is " + newest + ", read was none above " + Remembering.NEWEST_READ);
   }
+
+  @Test
+  void waitingForItsLastOperationIsNoFaultOfTheClients() {
+    // the operation of 0.4 s is answered at 0.8 s, in the measured window, which began at 0.5 s
+    ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=20 -p warmup.seconds=0.5 -target 20"
+        + " -p noop.stall.at.ms=400 -p noop.stall.ms=400");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    double late = ClientProcess.summary(output).getAsJsonObject("client").getAsJsonObject("wakeup_error_ns").get("p99")
+        .getAsDouble();
+    assertTrue(late < 150e6, "begun " + late + " ns late");
+  }
 }

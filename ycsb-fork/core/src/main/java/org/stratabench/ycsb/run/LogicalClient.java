@@ -52,7 +52,7 @@ final class LogicalClient {
   private long dueNs;
   private long beginNs;
   private long partBeginNs;
-  private long lastEndNs;
+  private long lastEndNs = Long.MIN_VALUE;
 
   /**
    * @param recorder of the thread that drives this client
@@ -78,7 +78,8 @@ final class LogicalClient {
     operations = next.operations();
     untilNs = next.untilMonoNs();
     measured = next.measured();
-    lastEndNs = next.startMonoNs();
+    // the last answer of a warm-up may have come after the window's start
+    lastEndNs = Math.max(lastEndNs, next.startMonoNs());
     index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
@@ -183,6 +184,7 @@ final class LogicalClient {
 
   /** Notes that everything held back has arrived: the window lasts until then. */
   void flushed(long nowNs) {
+    lastEndNs = nowNs;
     if (measured) {
       recorder.extend(nowNs);
     }
