@@ -11,11 +11,19 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.stratabench.ycsb.db.Database;
+import org.stratabench.ycsb.db.Session;
+import org.stratabench.ycsb.workload.Answer;
+import org.stratabench.ycsb.workload.OperationType;
+import org.stratabench.ycsb.workload.WorkloadSpec;
 
 /** Every way to end has its code, one clear line, and what was measured until then. */
 class ExitCodeTest {
@@ -149,5 +157,41 @@ class ExitCodeTest {
     assertTrue(summary.get("planned_operations").isJsonNull());
     assertFalse(summary.get("measured_ns").getAsLong() > 1_200_000_000L);
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size(), 10);
+  }
+
+  /** Answers a hundred operations of a client and then breaks it. */
+  public static final class Breaking implements Database {
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.allOf(OperationType.class);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      AtomicInteger operations = new AtomicInteger();
+      return request -> {
+        if (operations.incrementAndGet() > 100) {
+          throw new AssertionError("broken");
+        }
+        return Answer.OK;
+      };
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @Test
+  void aLostThreadIsFiveAndLeavesWhatItHadMeasured() {
+    ClientProcess client = ClientProcess.run(output, "run " + Breaking.class.getName() + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertTrue(client.err().contains("client thread 0 was lost: java.lang.AssertionError: broken"), client.err());
+    assertTrue(client.out().contains("[READ], Operations, "), client.out());
+    assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size());
   }
 }
