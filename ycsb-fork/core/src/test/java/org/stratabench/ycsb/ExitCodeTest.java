@@ -8,6 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonObject;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -193,5 +196,35 @@ class ExitCodeTest {
     assertTrue(client.err().contains("client thread 0 was lost: java.lang.AssertionError: broken"), client.err());
     assertTrue(client.out().contains("[READ], Operations, "), client.out());
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size());
+  }
+
+  @Test
+  void anExportFileThatCannotBeWrittenIsFiveAndTheSummaryIsThere() {
+    Path file = output.resolve("no/such/folder/file");
+    ClientProcess client = ClientProcess.run(output, "run noop -p exportfile=" + file + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertTrue(client.err().contains("exportfile=" + file), client.err());
+    assertKept();
+  }
+
+  @Test
+  void aStandardOutputThatTakesNothingIsFiveAndTheSummaryIsThere() {
+    OutputStream full = new OutputStream() {
+      @Override
+      public void write(int b) throws IOException {
+        throw new IOException("No space left on device");
+      }
+    };
+    PrintStream err = new PrintStream(OutputStream.nullOutputStream());
+    String[] arguments = ("run noop -output " + output + SMALL).trim().split(" +");
+    assertEquals(ExitCode.ABORTED, new Client().run(arguments, InputStream.nullInputStream(), new PrintStream(full), err));
+    assertKept();
+  }
+
+  private void assertKept() {
+    JsonObject summary = ClientProcess.summary(output);
+    assertEquals("aborted", summary.get("status").getAsString());
+    assertEquals(1000, summary.getAsJsonObject("operations").entrySet().stream()
+        .mapToLong(entry -> entry.getValue().getAsJsonObject().get("count").getAsLong()).sum());
   }
 }
