@@ -227,4 +227,32 @@ class ExitCodeTest {
     assertEquals(1000, summary.getAsJsonObject("operations").entrySet().stream()
         .mapToLong(entry -> entry.getValue().getAsJsonObject().get("count").getAsLong()).sum());
   }
+
+  /** Has a class that is not there. */
+  public static final class Incomplete implements Database {
+    @Override
+    public Set<OperationType> operations() {
+      throw new NoClassDefFoundError("org/example/Driver");
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @Test
+  void anErrorOfTheClientItselfIsFive() {
+    ClientProcess client = ClientProcess.run("run " + Incomplete.class.getName() + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertEquals("error: java.lang.NoClassDefFoundError: org/example/Driver\n", client.err());
+  }
 }
