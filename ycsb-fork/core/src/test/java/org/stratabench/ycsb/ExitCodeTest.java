@@ -255,4 +255,12 @@ class ExitCodeTest {
     assertEquals(ExitCode.ABORTED, client.code());
     assertEquals("error: java.lang.NoClassDefFoundError: org/example/Driver\n", client.err());
   }
+
+  @Test
+  void aRequestHistogramWithoutWeightForTheLoadedRecordsIsTwo() throws IOException {
+    Path file = Files.writeString(output.resolve("requests.hist"), "BlockSize\t100\n5\t1\n");
+    ClientProcess client = ClientProcess.run("run noop -p requestdistribution=histogram -p requesthistogram=" + file + SMALL);
+    assertEquals(ExitCode.USAGE, client.code());
+    assertTrue(client.err().contains("requesthistogram"), client.err());
+  }
 }
