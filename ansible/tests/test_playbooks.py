@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single plays of the playbooks on folders of this machine, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ANSIBLE = Path(__file__).resolve().parents[1]
+LAUNCHER = ANSIBLE / "roles" / "common" / "files" / "strata_daemon.py"
+
+
+def inventory(folder: Path, **groups: list[str]) -> Path:
+    """An inventory of hosts that are folders of this machine."""
+    names = list(dict.fromkeys(name for members in groups.values() for name in members))
+    every = {
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "strata_root": str(folder / "root"),
+            "hdfs_replication": 1,
+        },
+        "hosts": {name: {"strata_address": f"127.0.9.{number}"} for number, name in enumerate(names, 1)},
+        "children": {group: {"hosts": dict.fromkeys(members)} for group, members in groups.items()},
+    }
+    path = folder / "hosts.yml"
+    path.write_text(yaml.safe_dump({"all": every}, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def play(hosts: Path, playbook: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("ansible-playbook")
+    return subprocess.run(
+        [str(program), "-i", str(hosts), str(playbook), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg")},
+    )
+
+
+def one_play(folder: Path, playbook: str, name: str) -> Path:
+    """A playbook that holds nothing but one play of another; variables of all groups come with it."""
+    plays: list[dict[str, Any]] = yaml.safe_load((ANSIBLE / "playbooks" / playbook).read_text(encoding="utf-8"))
+    path = folder / playbook
+    path.write_text(yaml.safe_dump([each for each in plays if each["name"] == name]), encoding="utf-8")
+    (folder / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    return path
+
+
+def test_reset_drops_the_data_of_arangodb(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1", "a2"], clients=["c1"], agents=["a1", "a2", "c1"])
+    nodes = [tmp_path / "root" / "nodes" / name for name in ("a1", "a2")]
+    for node in nodes:
+        (node / "disk" / "arangodb").mkdir(parents=True)
+        (node / "disk" / "arangodb" / "setup.json").touch()
+        start = ["start", "it", f"--pidfile={node}/run/arangodb.pid", f"--log={node}/log", "--", "sleep", "60"]
+        subprocess.run([sys.executable, str(LAUNCHER), *start], check=True, stdout=subprocess.DEVNULL)
+    repository = json.dumps({"strata_repo": str(ANSIBLE.parent)})
+    try:
+        done = play(hosts, one_play(tmp_path, "reset.yml", "Drop the data"), "-e", repository)
+        assert done.returncode == 0, done.stdout
+        assert [path for node in nodes for path in (node / "disk", node / "run") if any(path.iterdir())] == []
+    finally:
+        for node in nodes:
+            subprocess.run([sys.executable, str(LAUNCHER), "stop", f"--all={node}/run"], check=True)
