@@ -70,3 +70,17 @@ def test_reset_drops_the_data_of_arangodb(tmp_path: Path) -> None:
     finally:
         for node in nodes:
             subprocess.run([sys.executable, str(LAUNCHER), "stop", f"--all={node}/run"], check=True)
+
+
+def test_scale_refuses_to_take_down_a_host_that_is_more_than_a_region_server(tmp_path: Path) -> None:
+    servers = ["n1", "m", "n2"]
+    hosts = inventory(
+        tmp_path, hbase_master=["m"], hbase_regionserver=servers, clients=["n2"], agents=["n1", "m", "n2"]
+    )
+    checked = ("--tags", "preflight", "-e")
+    allowed = play(hosts, ANSIBLE / "playbooks" / "scale.yml", *checked, "scale_regionservers=3")
+    assert allowed.returncode == 0, allowed.stdout
+    refused = play(hosts, ANSIBLE / "playbooks" / "scale.yml", *checked, "scale_regionservers=1")
+    assert refused.returncode != 0
+    assert "m would be taken down, which is also of hbase_master" in refused.stdout
+    assert "n2 would be taken down, which is also of clients" in refused.stdout
