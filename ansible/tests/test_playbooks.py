@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ANSIBLE = Path(__file__).resolve().parents[1]
@@ -84,3 +85,22 @@ def test_scale_refuses_to_take_down_a_host_that_is_more_than_a_region_server(tmp
     assert refused.returncode != 0
     assert "m would be taken down, which is also of hbase_master" in refused.stdout
     assert "n2 would be taken down, which is also of clients" in refused.stdout
+
+
+@pytest.mark.parametrize("role", ["jdk", "chrony", "arangodb"])
+def test_after_an_installation_that_failed_what_others_install_is_not_noted_as_ours(role: str, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    tasks = {"name": "Install", "ansible.builtin.include_role": {"name": role, "tasks_from": "install"}}
+    playbook = tmp_path / "install.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Install", "hosts": "a1", "tasks": [tasks]}]), encoding="utf-8")
+    # No package manager of any kind is asked.
+    known = {
+        "strata_node_dir": str(tmp_path),
+        "strata_script_python": sys.executable,
+        "ansible_facts": {"os_family": "Debian", "pkg_mgr": "none"},
+        "arangodb_package_url": (tmp_path / "missing.deb").as_uri(),
+    }
+    done = play(hosts, playbook, "-e", json.dumps(known))
+    assert done.returncode != 0
+    assert "Note the packages that are there" in done.stdout
+    assert not (tmp_path / "packages.before").exists()
