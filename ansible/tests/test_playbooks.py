@@ -104,3 +104,21 @@ def test_after_an_installation_that_failed_what_others_install_is_not_noted_as_o
     assert done.returncode != 0
     assert "Note the packages that are there" in done.stdout
     assert not (tmp_path / "packages.before").exists()
+
+
+@pytest.mark.skipif(Path("/usr/sbin/chronyd").exists(), reason="this machine has chrony, whose settings are left alone")
+def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    role = {"role": "chrony", "chrony_enabled": True, "chrony_servers": ["192.0.2.1"]}
+    playbook = tmp_path / "clock.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Clock", "hosts": "m", "roles": [role]}]), encoding="utf-8")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "timedatectl").write_text("#!/bin/sh\necho NTP=yes\n", encoding="utf-8")
+    (programs / "timedatectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done = play(hosts, playbook)
+    assert done.returncode == 0, done.stdout
+    assert "changed=0" in done.stdout
