@@ -122,3 +122,22 @@ def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
     done = play(hosts, playbook)
     assert done.returncode == 0, done.stdout
     assert "changed=0" in done.stdout
+
+
+def test_switches_of_arangodb_are_spelt_as_its_servers_take_them(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    role = ANSIBLE / "roles" / "arangodb"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "command.yml"
+    command = {"content": "{{ arangodb_command | to_json }}", "dest": str(tmp_path / "command")}
+    whole = {
+        "hosts": "a1",
+        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
+        "tasks": [{"name": "Write", "ansible.builtin.copy": command}],
+    }
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    settings = {"arangodb_settings": {"all.b": True, "all.c": False, "all.a": 5, "all.d": "Text"}}
+    done = play(hosts, playbook, "-e", json.dumps(settings))
+    assert done.returncode == 0, done.stdout
+    words = json.loads((tmp_path / "command").read_text(encoding="utf-8"))
+    assert words[-4:] == ["--args.all.a=5", "--args.all.b=true", "--args.all.c=false", "--args.all.d=Text"]
