@@ -17,6 +17,8 @@ import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.stratabench.ycsb.db.AsyncSession;
@@ -131,6 +133,60 @@ class AsyncClientsTest {
     long failedReads = parts.getAsJsonObject("READ").get("failed").getAsLong();
     assertEquals(1000, reads);
     assertEquals(reads - failedReads, parts.getAsJsonObject("UPDATE").get("count").getAsLong());
+  }
+
+  /** Answers at once, but for one request late in the warm-up, whose answer takes a second. */
+  public static final class OnceSlow implements Database {
+    private static final int SLOW_REQUEST = 45;
+    private final ScheduledExecutorService answers = Executors.newSingleThreadScheduledExecutor();
+    private final AtomicInteger requests = new AtomicInteger();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.of(OperationType.READ);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean asynchronous() {
+      return true;
+    }
+
+    @Override
+    public AsyncSession asyncSession() {
+      return (request, completion) -> {
+        if (requests.incrementAndGet() == SLOW_REQUEST) {
+          answers.schedule(() -> completion.complete(Answer.OK), 1, TimeUnit.SECONDS);
+        } else {
+          completion.complete(Answer.OK);
+        }
+      };
+    }
+
+    @Override
+    public void close() {
+      answers.shutdown();
+    }
+  }
+
+  @Test
+  void aClientThatStillWaitsWhenTheWarmupEndsHoldsUpNoOther() {
+    ClientProcess client = ClientProcess.run(output, "run " + OnceSlow.class.getName() + " -p recordcount=10 -p operationcount=100 -threads 1"
+        + " -p clients=10 -target 100 -p readproportion=1 -p updateproportion=0 -p warmup.seconds=0.5");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    assertEquals(100, log.rows().size());
+    Set<Integer> late = log.rows().stream().filter(row -> row.delayNs() > 300_000_000L).map(OperationLogFile.Row::thread)
+        .collect(Collectors.toSet());
+    assertEquals(1, late.size(), late.toString());
   }
 
   @Test
