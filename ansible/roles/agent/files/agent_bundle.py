@@ -100,9 +100,10 @@ def gather(repository: Path, cache: Path, output: Path, python: str, machine: st
         if not packages.is_dir():
             install_packages(packages, requirements, python, machine)
         files = sorted(set(sources(repository, machine)))
-        stamp, mark = folder.with_suffix(".made"), fingerprint(repository, files, packages.name)
+        stamp, mark = output / f"{folder.name}.made", fingerprint(repository, files, packages.name)
         if stamp.exists() and stamp.read_text(encoding="ascii") == mark and folder.is_dir():
             return {"changed": False, "folder": str(folder)}
+        stamp.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
