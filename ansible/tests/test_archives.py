@@ -152,3 +152,19 @@ def test_a_folder_that_was_cut_short_is_made_again(
     source.write_text("agent/agent.py", encoding="utf-8")
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert tree(gather()) == complete
+
+
+def test_packages_that_another_deployment_has_fetched_meanwhile_will_do(
+    agent_bundle: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "packages"
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        for folder in (Path(command[command.index("--target") + 1]), packages):
+            folder.mkdir()
+            (folder / "grpc.py").touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(agent_bundle.subprocess, "run", pip)
+    agent_bundle.install_packages(packages, "", "3.11", "x86_64")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["grpc.py", "packages"]

@@ -59,7 +59,12 @@ def install_packages(folder: Path, requirements: str, python: str, machine: str)
         if done.returncode != 0:
             said = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr.strip()[-200:])
             raise BundleError(f"the agent's Python packages could not be fetched (Python {python}, {machine}): {said}")
-        fresh.rename(folder)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            # The cache is shared: a deployment of another inventory may have been faster.
+            if not folder.is_dir():
+                raise
 
 
 def sources(repository: Path, machine: str) -> Iterator[Path]:
