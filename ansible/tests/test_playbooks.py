@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.inventory import load_inventory
+
 ANSIBLE = Path(__file__).resolve().parents[1]
 LAUNCHER = ANSIBLE / "roles" / "common" / "files" / "strata_daemon.py"
 
@@ -141,3 +143,17 @@ def test_switches_of_arangodb_are_spelt_as_its_servers_take_them(tmp_path: Path)
     assert done.returncode == 0, done.stdout
     words = json.loads((tmp_path / "command").read_text(encoding="utf-8"))
     assert words[-4:] == ["--args.all.a=5", "--args.all.b=true", "--args.all.c=false", "--args.all.d=Text"]
+
+
+@pytest.mark.parametrize("given", ["local", "testbed-5", "example-hbase-placements/scenario-3.yml"])
+def test_a_playbook_by_hand_finds_the_state_of_strata(given: str, tmp_path: Path) -> None:
+    path = ANSIBLE.parent / "inventories" / given
+    source = path if path.is_file() else path / "hosts.yml"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "state.yml"
+    write = {"content": "{{ strata_state_dir }}", "dest": str(tmp_path / "state")}
+    whole = {"hosts": "hbase_master", "tasks": [{"ansible.builtin.copy": write, "delegate_to": "localhost"}]}
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    done = play(source, playbook, "-e", json.dumps({"strata_repo": "/repository", "ansible_become": False}))
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "state").read_text(encoding="utf-8") == f"/repository/.strata/{load_inventory(path).name}"
