@@ -157,3 +157,29 @@ def test_a_playbook_by_hand_finds_the_state_of_strata(given: str, tmp_path: Path
     done = play(source, playbook, "-e", json.dumps({"strata_repo": "/repository", "ansible_become": False}))
     assert done.returncode == 0, done.stdout
     assert (tmp_path / "state").read_text(encoding="utf-8") == f"/repository/.strata/{load_inventory(path).name}"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.skipif(Path("/etc/chrony/sources.d/strata.sources").exists(), reason="this machine is deployed")
+def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    data, playbook = tmp_path / "data", tmp_path / "playbooks" / "remove.yml"
+    data.mkdir()
+    playbook.parent.mkdir()
+    (tmp_path / "roles").symlink_to(ANSIBLE / "roles")
+    (playbook.parent / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    include = {"ansible.builtin.include_tasks": str(ANSIBLE / "playbooks" / "tasks" / "remove_remote.yml")}
+    playbook.write_text(yaml.safe_dump([{"hosts": "m", "tasks": [include]}]), encoding="utf-8")
+    known = {"strata_node_dir": str(tmp_path / "node"), "strata_data_dir": str(data)}
+    if subprocess.run(["mount", "-t", "tmpfs", "none", str(data)], check=False).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (data / ".stratabench").touch()
+        (data / "hdfs").mkdir()
+        done = play(hosts, playbook, "-e", json.dumps(known))
+        assert done.returncode == 0, done.stdout
+        assert data.is_mount()
+        assert list(data.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(data)], check=True)
