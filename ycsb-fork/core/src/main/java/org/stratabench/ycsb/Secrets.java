@@ -17,7 +17,7 @@ public final class Secrets {
   private Secrets() {
   }
 
-  /** All properties, sorted by name, with the value of every one that sounds like a secret, and what is one in a URL, replaced by stars. */
+  /** All properties, sorted by name; stars replace the values of those that sound like a secret, and secrets in URLs. */
   public static Map<String, String> masked(Properties properties) {
     Map<String, String> masked = new TreeMap<>();
     for (String name : properties.stringPropertyNames()) {

@@ -179,13 +179,14 @@ class AsyncClientsTest {
 
   @Test
   void aClientThatStillWaitsWhenTheWarmupEndsHoldsUpNoOther() {
-    ClientProcess client = ClientProcess.run(output, "run " + OnceSlow.class.getName() + " -p recordcount=10 -p operationcount=100 -threads 1"
-        + " -p clients=10 -target 100 -p readproportion=1 -p updateproportion=0 -p warmup.seconds=0.5");
+    ClientProcess client = ClientProcess.run(output, "run " + OnceSlow.class.getName() + " -p recordcount=10 -threads 1"
+        + " -p operationcount=100 -p clients=10 -target 100 -p readproportion=1 -p updateproportion=0"
+        + " -p warmup.seconds=0.5");
     assertEquals(ExitCode.OK, client.code(), client.err());
     OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
     assertEquals(100, log.rows().size());
-    Set<Integer> late = log.rows().stream().filter(row -> row.delayNs() > 300_000_000L).map(OperationLogFile.Row::thread)
-        .collect(Collectors.toSet());
+    Set<Integer> late = log.rows().stream().filter(row -> row.delayNs() > 300_000_000L)
+        .map(OperationLogFile.Row::thread).collect(Collectors.toSet());
     assertEquals(1, late.size(), late.toString());
   }
 

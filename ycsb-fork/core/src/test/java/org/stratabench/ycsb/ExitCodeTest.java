@@ -217,7 +217,8 @@ class ExitCodeTest {
     };
     PrintStream err = new PrintStream(OutputStream.nullOutputStream());
     String[] arguments = ("run noop -output " + output + SMALL).trim().split(" +");
-    assertEquals(ExitCode.ABORTED, new Client().run(arguments, InputStream.nullInputStream(), new PrintStream(full), err));
+    InputStream in = InputStream.nullInputStream();
+    assertEquals(ExitCode.ABORTED, new Client().run(arguments, in, new PrintStream(full), err));
     assertKept();
   }
 
@@ -259,7 +260,8 @@ class ExitCodeTest {
   @Test
   void aRequestHistogramWithoutWeightForTheLoadedRecordsIsTwo() throws IOException {
     Path file = Files.writeString(output.resolve("requests.hist"), "BlockSize\t100\n5\t1\n");
-    ClientProcess client = ClientProcess.run("run noop -p requestdistribution=histogram -p requesthistogram=" + file + SMALL);
+    ClientProcess client =
+        ClientProcess.run("run noop -p requestdistribution=histogram -p requesthistogram=" + file + SMALL);
     assertEquals(ExitCode.USAGE, client.code());
     assertTrue(client.err().contains("requesthistogram"), client.err());
   }

@@ -13,9 +13,9 @@ class SecretsTest {
       "arangodb.password | hunter2 | ***",
       "arangodb.jwtFile | /etc/token | ***",
       "arangodb.user | root | root",
-      "mongodb.url | mongodb://admin:hunter2@db1:27017,db2:27017/ycsb?w=1 | mongodb://admin:***@db1:27017,db2:27017/ycsb?w=1",
+      "mongodb.url | mongodb://admin:hunter2@db1:27017,db2:27017/y?w=1 | mongodb://admin:***@db1:27017,db2:27017/y?w=1",
       "redis.uri | redis://:hunter2@db1 | redis://:***@db1",
-      "db.url | jdbc:postgresql://db1/ycsb?user=me&password=hunter2&ssl=true | jdbc:postgresql://db1/ycsb?user=me&password=***&ssl=true",
+      "db.url | jdbc:postgresql://db1/y?user=a&password=hunter2&ssl=on | jdbc:postgresql://db1/y?user=a&password=***&ssl=on",
       "db.url | jdbc:sqlserver://db1;Password=hunter2;encrypt=true | jdbc:sqlserver://db1;Password=***;encrypt=true",
       "page | http://db1:8529/_db/ycsb?at=a@b | http://db1:8529/_db/ycsb?at=a@b",
   })

@@ -81,8 +81,8 @@ class WarmupTest {
   @Test
   void waitingForItsLastOperationIsNoFaultOfTheClients() {
     // the operation of 0.4 s is answered at 0.8 s, in the measured window, which began at 0.5 s
-    ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=20 -p warmup.seconds=0.5 -target 20"
-        + " -p noop.stall.at.ms=400 -p noop.stall.ms=400");
+    ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=20 -target 20"
+        + " -p warmup.seconds=0.5 -p noop.stall.at.ms=400 -p noop.stall.ms=400");
     assertEquals(ExitCode.OK, client.code(), client.err());
     double late = ClientProcess.summary(output).getAsJsonObject("client").getAsJsonObject("wakeup_error_ns").get("p99")
         .getAsDouble();

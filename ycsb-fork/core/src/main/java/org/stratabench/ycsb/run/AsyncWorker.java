@@ -83,7 +83,7 @@ final class AsyncWorker extends Worker {
     }
   }
 
-  /** Does the operations of one window; what a warm-up that ends by time has begun may still be under way afterwards. */
+  /** Does the operations of one window; what a warm-up by time has begun may still be under way afterwards. */
   @Override
   void perform(Window next) throws IOException {
     driver = Thread.currentThread();

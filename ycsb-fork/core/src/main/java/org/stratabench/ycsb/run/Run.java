@@ -349,7 +349,10 @@ public final class Run {
     }
   }
 
-  /** Shows the result lines on standard output or, as in YCSB, in the file that {@code exportfile} names. A failure must not cost the summary. */
+  /**
+   * Shows the result lines on standard output or, as in YCSB, in the file that {@code exportfile} names. A failure must
+   * not cost the summary.
+   */
   private void show(String lines) {
     String file = properties.getProperty("exportfile");
     if (file == null) {
@@ -362,7 +365,8 @@ public final class Run {
     try {
       Files.writeString(Path.of(file), lines);
     } catch (IOException | InvalidPathException e) {
-      control.stop(ExitCode.ABORTED, "cannot write exportfile=" + file + " (" + e.getClass().getSimpleName() + "); choose another");
+      control.stop(ExitCode.ABORTED,
+          "cannot write exportfile=" + file + " (" + e.getClass().getSimpleName() + "); choose another");
     }
   }
 

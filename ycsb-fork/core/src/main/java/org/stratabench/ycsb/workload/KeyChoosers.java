@@ -90,7 +90,7 @@ final class KeyChoosers {
         double age = -Math.log(1 - random.nextDouble()) / rate;
         long i = keys.grown() - 1 - (long) Math.min(age, Long.MAX_VALUE / 2);
         if (i >= 0) {
-          // where an insert has failed, the next older key: where all young ones have, drawing again could take for ever
+          // for one whose insert has failed, the next older: where all young ones have, drawing again could take for ever
           while (!keys.present(i)) {
             i--;
           }

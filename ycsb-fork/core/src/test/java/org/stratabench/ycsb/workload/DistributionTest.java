@@ -158,7 +158,8 @@ class DistributionTest {
     WorkloadSpec spec = spec(10, "requestdistribution", "exponential");
     AcknowledgedInserts inserts = new AcknowledgedInserts(10, Shard.WHOLE, true);
     inserts.answered(inserts.take(2_000), 2_000, false);
-    KeyChooser chooser = spec.keyChoosers(new KeySpace(0, 10, inserts), Shard.WHOLE).create(0, 1, new SplittableRandom(13));
+    KeyChooser chooser =
+        spec.keyChoosers(new KeySpace(0, 10, inserts), Shard.WHOLE).create(0, 1, new SplittableRandom(13));
     long key = assertTimeoutPreemptively(Duration.ofSeconds(10), chooser::next);
     assertTrue(key < 10, "key " + key + " was never written");
   }
