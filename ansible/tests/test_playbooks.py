@@ -183,3 +183,30 @@ def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) ->
         assert list(data.iterdir()) == []
     finally:
         subprocess.run(["umount", str(data)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("folders", "hidden"),
+    [
+        ({"strata_root": "/var/lib/x"}, {"ProtectHome=yes", "PrivateTmp=yes"}),
+        ({"strata_root": "/home/bench/x"}, {"ProtectHome=no", "PrivateTmp=yes"}),
+        ({"strata_root": "/var/lib/x", "strata_data_dir": "/root/data"}, {"ProtectHome=no", "PrivateTmp=yes"}),
+        ({"strata_root": "/var/lib/x", "java": "/home/jdk/bin/java"}, {"ProtectHome=no", "PrivateTmp=yes"}),
+        ({"strata_root": "/var/tmp/x"}, {"ProtectHome=yes", "PrivateTmp=no"}),
+        ({"strata_root": "/srv/home/tmp"}, {"ProtectHome=yes", "PrivateTmp=yes"}),
+    ],
+)
+def test_a_unit_does_not_hide_what_its_daemon_needs(folders: dict[str, str], hidden: set[str], tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    role = ANSIBLE / "roles" / "daemon"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "unit.yml"
+    template = {"src": str(role / "templates" / "unit.service.j2"), "dest": str(tmp_path / "unit")}
+    files = [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")]
+    tasks = [{"ansible.builtin.template": template}]
+    playbook.write_text(yaml.safe_dump([{"hosts": "m", "vars_files": files, "tasks": tasks}]), encoding="utf-8")
+    daemon = {"daemon_name": "x", "daemon_title": "X", "daemon_command": [folders.pop("java", "java"), "-version"]}
+    done = play(hosts, playbook, "-e", json.dumps(folders | daemon | {"strata_is_remote": True}))
+    assert done.returncode == 0, done.stdout
+    lines = (tmp_path / "unit").read_text(encoding="utf-8").splitlines()
+    assert {line for line in lines if line.startswith(("ProtectHome", "PrivateTmp"))} == hidden
