@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -264,5 +265,18 @@ class ExitCodeTest {
         ClientProcess.run("run noop -p requestdistribution=histogram -p requesthistogram=" + file + SMALL);
     assertEquals(ExitCode.USAGE, client.code());
     assertTrue(client.err().contains("requesthistogram"), client.err());
+  }
+
+  @Test
+  void anAnswerOfMaintenanceThatCannotBeWrittenIsFive() {
+    PrintStream closed = new PrintStream(OutputStream.nullOutputStream()) {
+      @Override
+      public boolean checkError() {
+        return true;
+      }
+    };
+    ByteArrayOutputStream said = new ByteArrayOutputStream();
+    assertEquals(ExitCode.ABORTED, AdminClient.run(new String[] {"noop", "count"}, closed, new PrintStream(said)));
+    assertEquals("error: cannot write the answer to standard output", said.toString(StandardCharsets.UTF_8).trim());
   }
 }
