@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 import yaml
@@ -210,3 +212,22 @@ def test_a_unit_does_not_hide_what_its_daemon_needs(folders: dict[str, str], hid
     assert done.returncode == 0, done.stdout
     lines = (tmp_path / "unit").read_text(encoding="utf-8").splitlines()
     assert {line for line in lines if line.startswith(("ProtectHome", "PrivateTmp"))} == hidden
+
+
+def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
+    root = tmp_path / "my 100% test"
+    root.mkdir()
+    hosts = inventory(root, hbase_master=["m"], hbase_regionserver=["m"])
+    role = ANSIBLE / "roles" / "hdfs"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "settings.yml"
+    content = {"content": "{{ hdfs_own_settings['dfs.namenode.name.dir'] }}", "dest": str(tmp_path / "value")}
+    files = [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")]
+    whole = {"hosts": "m", "vars_files": files, "tasks": [{"ansible.builtin.copy": content}]}
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    done = play(hosts, playbook)
+    assert done.returncode == 0, done.stdout
+    value = (tmp_path / "value").read_text(encoding="utf-8")
+    # It reads a URI and takes what is none for the name of a file below its working directory.
+    assert " " not in value
+    assert url2pathname(urlsplit(value).path) == str(root / "root" / "nodes" / "m" / "data" / "namenode")
