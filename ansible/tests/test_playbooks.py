@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -187,6 +189,22 @@ def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) ->
         subprocess.run(["umount", str(data)], check=True)
 
 
+def unit(folder: Path, java: str = "java", **known: object) -> Path:
+    """The unit of a daemon of a remote node."""
+    hosts = inventory(folder, hbase_master=["m"])
+    role = ANSIBLE / "roles" / "daemon"
+    (folder / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook, written = folder / "unit.yml", folder / "x.service"
+    files = [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")]
+    template = {"src": str(role / "templates" / "unit.service.j2"), "dest": str(written)}
+    tasks = [{"ansible.builtin.template": template}]
+    playbook.write_text(yaml.safe_dump([{"hosts": "m", "vars_files": files, "tasks": tasks}]), encoding="utf-8")
+    daemon = {"daemon_name": "x", "daemon_title": "X", "daemon_command": [java, "-version"], "strata_is_remote": True}
+    done = play(hosts, playbook, "-e", json.dumps(known | daemon))
+    assert done.returncode == 0, done.stdout
+    return written
+
+
 @pytest.mark.parametrize(
     ("folders", "hidden"),
     [
@@ -199,19 +217,20 @@ def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) ->
     ],
 )
 def test_a_unit_does_not_hide_what_its_daemon_needs(folders: dict[str, str], hidden: set[str], tmp_path: Path) -> None:
-    hosts = inventory(tmp_path, hbase_master=["m"])
-    role = ANSIBLE / "roles" / "daemon"
-    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
-    playbook = tmp_path / "unit.yml"
-    template = {"src": str(role / "templates" / "unit.service.j2"), "dest": str(tmp_path / "unit")}
-    files = [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")]
-    tasks = [{"ansible.builtin.template": template}]
-    playbook.write_text(yaml.safe_dump([{"hosts": "m", "vars_files": files, "tasks": tasks}]), encoding="utf-8")
-    daemon = {"daemon_name": "x", "daemon_title": "X", "daemon_command": [folders.pop("java", "java"), "-version"]}
-    done = play(hosts, playbook, "-e", json.dumps(folders | daemon | {"strata_is_remote": True}))
-    assert done.returncode == 0, done.stdout
-    lines = (tmp_path / "unit").read_text(encoding="utf-8").splitlines()
+    lines = unit(tmp_path, **folders).read_text(encoding="utf-8").splitlines()
     assert {line for line in lines if line.startswith(("ProtectHome", "PrivateTmp"))} == hidden
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
+def test_a_unit_is_understood_whatever_its_folders_are_called(tmp_path: Path) -> None:
+    written = unit(tmp_path, strata_root="/var/lib/my 100% $HOME", java="/bin/true")
+    verified = subprocess.run(["systemd-analyze", "verify", written], capture_output=True, text=True, check=False)
+    assert written.name not in verified.stderr
+    assert verified.returncode == 0
+    lines = written.read_text(encoding="utf-8").splitlines()
+    words = {line.partition("=")[0]: shlex.split(line.partition("=")[2].replace("%%", "%")) for line in lines}
+    assert words["ReadWritePaths"] == ["/var/lib/my 100% $HOME/data", "/var/lib/my 100% $HOME/tmp"]
+    assert "--pidfile=/var/lib/my 100% $$HOME/run/x.pid" in words["ExecStartPost"]
 
 
 def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
