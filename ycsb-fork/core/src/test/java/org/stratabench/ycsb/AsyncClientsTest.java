@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
@@ -188,6 +189,58 @@ class AsyncClientsTest {
     Set<Integer> late = log.rows().stream().filter(row -> row.delayNs() > 300_000_000L)
         .map(OperationLogFile.Row::thread).collect(Collectors.toSet());
     assertEquals(1, late.size(), late.toString());
+  }
+
+  /** Answers at once on a thread of its own; sending a read takes a long time. */
+  public static final class SlowToSend implements Database {
+    private static final long SEND_MS = 30;
+    private final ExecutorService answers = Executors.newSingleThreadExecutor();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.of(OperationType.READ_MODIFY_WRITE);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean asynchronous() {
+      return true;
+    }
+
+    @Override
+    public AsyncSession asyncSession() {
+      return (request, completion) -> {
+        answers.execute(() -> completion.complete(Answer.OK));
+        if (request.type() == OperationType.READ) {
+          Thread.sleep(SEND_MS);
+        }
+      };
+    }
+
+    @Override
+    public void close() {
+      answers.shutdown();
+    }
+  }
+
+  @Test
+  void theWriteOfAReadModifyWriteBeginsWhenItIsSent() {
+    ClientProcess client = ClientProcess.run(output, "run " + SlowToSend.class.getName() + " -p recordcount=10 -threads 1"
+        + " -p operationcount=20 -p clients=2 -p readproportion=0 -p updateproportion=0 -p readmodifywriteproportion=1");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject write = ClientProcess.summary(output).getAsJsonObject("operations").getAsJsonObject("READ-MODIFY-WRITE")
+        .getAsJsonObject("parts").getAsJsonObject("UPDATE");
+    assertEquals(20, write.get("count").getAsInt());
+    double p50Ms = write.getAsJsonObject("latency_ns").get("p50").getAsDouble() / 1e6;
+    assertTrue(p50Ms < SlowToSend.SEND_MS / 2.0, "a write takes " + p50Ms + " ms");
   }
 
   @Test

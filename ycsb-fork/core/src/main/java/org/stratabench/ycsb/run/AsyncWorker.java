@@ -128,6 +128,7 @@ final class AsyncWorker extends Worker {
       slot.waiting = false;
       underWay--;
       if (slot.client.answered(slot.answer, slot.answeredNs)) {
+        slot.client.goesOn(System.nanoTime());
         slot.send();
       } else {
         proceed(slot);

@@ -182,6 +182,11 @@ final class LogicalClient {
     return false;
   }
 
+  /** Notes that the other request of an operation is about to be sent, where that is not done at once. */
+  void goesOn(long nowNs) {
+    partBeginNs = nowNs;
+  }
+
   /** Notes that everything held back has arrived: the window lasts until then. */
   void flushed(long nowNs) {
     lastEndNs = nowNs;
