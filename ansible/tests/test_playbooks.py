@@ -223,14 +223,14 @@ def test_a_unit_does_not_hide_what_its_daemon_needs(folders: dict[str, str], hid
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
 def test_a_unit_is_understood_whatever_its_folders_are_called(tmp_path: Path) -> None:
-    written = unit(tmp_path, strata_root="/var/lib/my 100% $HOME", java="/bin/true")
+    written = unit(tmp_path, strata_root="/var/lib/mein 100% $HÖME", java="/bin/true")
     verified = subprocess.run(["systemd-analyze", "verify", written], capture_output=True, text=True, check=False)
     assert written.name not in verified.stderr
     assert verified.returncode == 0
     lines = written.read_text(encoding="utf-8").splitlines()
     words = {line.partition("=")[0]: shlex.split(line.partition("=")[2].replace("%%", "%")) for line in lines}
-    assert words["ReadWritePaths"] == ["/var/lib/my 100% $HOME/data", "/var/lib/my 100% $HOME/tmp"]
-    assert "--pidfile=/var/lib/my 100% $$HOME/run/x.pid" in words["ExecStartPost"]
+    assert words["ReadWritePaths"] == ["/var/lib/mein 100% $HÖME/data", "/var/lib/mein 100% $HÖME/tmp"]
+    assert "--pidfile=/var/lib/mein 100% $$HÖME/run/x.pid" in words["ExecStartPost"]
 
 
 def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
