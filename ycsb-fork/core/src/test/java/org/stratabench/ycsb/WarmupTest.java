@@ -80,12 +80,12 @@ class WarmupTest {
 
   @Test
   void waitingForItsLastOperationIsNoFaultOfTheClients() {
-    // the operation of 0.4 s is answered at 0.8 s, in the measured window, which began at 0.5 s
+    // the operation of 0.4 s is answered at 2.4 s, in the measured window, which began at 0.5 s
     ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=20 -target 20"
-        + " -p warmup.seconds=0.5 -p noop.stall.at.ms=400 -p noop.stall.ms=400");
+        + " -p warmup.seconds=0.5 -p noop.stall.at.ms=400 -p noop.stall.ms=2000");
     assertEquals(ExitCode.OK, client.code(), client.err());
     double late = ClientProcess.summary(output).getAsJsonObject("client").getAsJsonObject("wakeup_error_ns").get("p99")
         .getAsDouble();
-    assertTrue(late < 150e6, "begun " + late + " ns late");
+    assertTrue(late < 1e9, "begun " + late + " ns late");
   }
 }
