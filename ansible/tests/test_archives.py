@@ -106,3 +106,65 @@ def test_missing_jars_are_said(agent_bundle: ModuleType, tmp_path: Path) -> None
     (tmp_path / "ycsb-fork" / "bin").mkdir(parents=True)
     with pytest.raises(agent_bundle.BundleError, match="make setup"):
         list(agent_bundle.sources(tmp_path, "x86_64"))
+
+
+@pytest.fixture
+def repository(agent_bundle: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small repository; packages are there without being downloaded."""
+    source = tmp_path / "repository"
+    for name in ("agent/agent.py", "ycsb-fork/bin/ycsb", f"ycsb-fork/{agent_bundle.BINDINGS}"):
+        (source / name).parent.mkdir(parents=True)
+        (source / name).write_text(name, encoding="utf-8")
+    (source / "ycsb-fork/core/target").mkdir()
+    (source / "ycsb-fork/core/target/ycsb-core.jar").touch()
+    (source / ".ci").mkdir()
+    pins = "".join(f"{name}==1 \\\n    --hash=sha256:aa\n" for name in agent_bundle.PACKAGES)
+    (source / agent_bundle.REQUIREMENTS).write_text(pins, encoding="utf-8")
+    monkeypatch.setattr(agent_bundle, "install_packages", lambda folder, *_: folder.mkdir(parents=True))
+    return source
+
+
+def test_nodes_of_two_kinds_are_gathered_for_once(agent_bundle: ModuleType, repository: Path, tmp_path: Path) -> None:
+    def gather(python: str, machine: str) -> bool:
+        answer = agent_bundle.gather(repository, tmp_path / "cache", tmp_path / "out", python, machine)
+        return bool(answer["changed"])
+
+    kinds = [("3.11", "x86_64"), ("3.12", "x86_64"), ("3.11", "aarch64")]
+    assert [gather(*kind) for kind in kinds] == [True, True, True]
+    assert [gather(*kind) for kind in kinds] == [False, False, False]
+
+
+def test_a_folder_that_was_cut_short_is_made_again(
+    agent_bundle: ModuleType, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gather() -> Path:
+        answer = agent_bundle.gather(repository, tmp_path / "cache", tmp_path / "out", "3.11", "x86_64")
+        return Path(answer["folder"])
+
+    complete = tree(gather())
+    source = repository / "agent" / "agent.py"
+    before = source.stat()
+    source.write_text("changed", encoding="utf-8")
+    with monkeypatch.context() as killed:
+        killed.setattr(agent_bundle.shutil, "copytree", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            gather()
+    source.write_text("agent/agent.py", encoding="utf-8")
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert tree(gather()) == complete
+
+
+def test_packages_that_another_deployment_has_fetched_meanwhile_will_do(
+    agent_bundle: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "packages"
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        for folder in (Path(command[command.index("--target") + 1]), packages):
+            folder.mkdir()
+            (folder / "grpc.py").touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(agent_bundle.subprocess, "run", pip)
+    agent_bundle.install_packages(packages, "", "3.11", "x86_64")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["grpc.py", "packages"]

@@ -52,6 +52,23 @@ def test_data_survives_a_lost_mount(place: tuple[Path, Path], own_disk: ModuleTy
     assert (mount / "file").read_text(encoding="utf-8") == "kept"
 
 
+def test_data_survives_a_mount_that_fails(
+    place: tuple[Path, Path], own_disk: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image, mount = place
+    image.write_text("the database's", encoding="utf-8")
+
+    def attach(*_: Path) -> str:
+        raise own_disk.DiskError("cannot find an unused loop device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(own_disk, "attach", attach)
+        patched.setattr(os, "geteuid", lambda: 0)
+        assert own_disk.main(["make", f"--image={image}", f"--mount={mount}"]) == 1
+    assert "unused loop device" in capsys.readouterr().err
+    assert image.read_text(encoding="utf-8") == "the database's"
+
+
 @pytest.mark.root
 @needs_root
 def test_a_deleted_image_is_detached_too(place: tuple[Path, Path], own_disk: ModuleType) -> None:

@@ -16,9 +16,26 @@ DPKG_QUERY = """#!/bin/sh
 while read name; do echo "ii  $name"; done < "$STAND_IN"
 echo "un  never-installed"
 """
+# As the real one, it takes what needs a package away with it; -s says what would go, without the architecture.
 APT_GET = """#!/bin/sh
+simulated=
+[ "$1" = -s ] && simulated=1 && shift
 shift 3
-for name; do grep -vx "$name" "$STAND_IN" > "$STAND_IN.new"; mv "$STAND_IN.new" "$STAND_IN"; done
+going=" $* "
+more=1
+while [ "$more" ]; do
+    more=
+    while read -r needs needed; do
+        case "$going" in
+            *" $needs "*) ;;
+            *" $needed "*) going="$going$needs "; more=1 ;;
+        esac
+    done < "$STAND_IN.needs"
+done
+for name in $going; do
+    [ "$simulated" ] && echo "Purg ${name%:*} [1.0]" && continue
+    grep -vx "$name" "$STAND_IN" > "$STAND_IN.new"; mv "$STAND_IN.new" "$STAND_IN"
+done
 """
 
 
@@ -27,12 +44,18 @@ class StandInMachine:
 
     def __init__(self, folder: Path) -> None:
         self.list = folder / "installed"
+        self.needs = folder / "installed.needs"
+        self.needs.touch()
         self.notes = folder / "notes"
         self.notes.mkdir()
 
     def install(self, *names: str) -> None:
         with self.list.open("a", encoding="utf-8") as file:
             file.writelines(f"{name}\n" for name in names)
+
+    def depend(self, package: str, on: str) -> None:
+        with self.needs.open("a", encoding="utf-8") as file:
+            file.write(f"{package} {on}\n")
 
     @property
     def installed(self) -> set[str]:
@@ -84,3 +107,15 @@ def test_an_installation_that_was_cut_short_and_tried_again(packages: ModuleType
 def test_nothing_was_installed(packages: ModuleType, machine: StandInMachine) -> None:
     assert not packages.remove(machine.notes)
     assert machine.installed == {"libc6", "python3"}
+
+
+def test_what_others_need_meanwhile_stays_and_so_do_they(packages: ModuleType, machine: StandInMachine) -> None:
+    packages.begin(machine.notes)
+    machine.install("jre:amd64", "libjpeg:amd64", "chrony", "libchrony")
+    machine.depend("jre:amd64", on="libjpeg:amd64")
+    machine.depend("chrony", on="libchrony")
+    packages.end(machine.notes)
+    machine.install("users-own")
+    machine.depend("users-own", on="jre:amd64")
+    assert packages.remove(machine.notes)
+    assert machine.installed == {"libc6", "python3", "users-own", "jre:amd64", "libjpeg:amd64"}

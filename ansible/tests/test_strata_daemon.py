@@ -29,7 +29,13 @@ server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 while True: server.accept()[0].close()
 """
 # Starts a child in a session of its own and ends itself: what a killed agent leaves behind.
-ORPHAN = "import subprocess; subprocess.Popen(['sleep', '300'], start_new_session=True)"
+# Ends once a file is there, and leaves a process behind.
+ORPHAN = """
+import pathlib, subprocess, sys, time
+subprocess.Popen(["sleep", "300"], start_new_session=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+"""
 
 
 @dataclass(frozen=True)
@@ -233,8 +239,10 @@ def test_stop_kills_what_ignores_term(launcher: Launcher) -> None:
 
 
 def test_stop_finds_what_outlived_its_daemon(launcher: Launcher, daemon: ModuleType) -> None:
-    launcher.start([sys.executable, "-c", ORPHAN], "--settle", "0")
+    end = launcher.folder / "end"
+    launcher.start([sys.executable, "-c", ORPHAN, str(end)], "--settle", "0")
     leader = launcher.pid
+    end.touch()
     assert until(lambda: not runs(leader))
     launcher.pidfile.unlink()
     assert state(launcher.stop()) == (True, "stopped")

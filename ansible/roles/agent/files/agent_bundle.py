@@ -59,7 +59,12 @@ def install_packages(folder: Path, requirements: str, python: str, machine: str)
         if done.returncode != 0:
             said = next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr.strip()[-200:])
             raise BundleError(f"the agent's Python packages could not be fetched (Python {python}, {machine}): {said}")
-        fresh.rename(folder)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            # The cache is shared: a deployment of another inventory may have been faster.
+            if not folder.is_dir():
+                raise
 
 
 def sources(repository: Path, machine: str) -> Iterator[Path]:
@@ -100,9 +105,10 @@ def gather(repository: Path, cache: Path, output: Path, python: str, machine: st
         if not packages.is_dir():
             install_packages(packages, requirements, python, machine)
         files = sorted(set(sources(repository, machine)))
-        stamp, mark = folder.with_suffix(".made"), fingerprint(repository, files, packages.name)
+        stamp, mark = output / f"{folder.name}.made", fingerprint(repository, files, packages.name)
         if stamp.exists() and stamp.read_text(encoding="ascii") == mark and folder.is_dir():
             return {"changed": False, "folder": str(folder)}
+        stamp.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -102,11 +102,15 @@ def make(image: Path, mount: Path, size_mb: int) -> dict[str, object]:
         return plain(existed, "no root: a loop device cannot be set up")
     if any(mount.iterdir()):
         return plain(existed, "the folder was in use before it could become a disk")
+    deployed = image.exists()
     try:
-        if not image.exists():
+        if not deployed:
             make_image(image, size_mb)
         device = attach(image, mount)
     except (DiskError, OSError) as error:
+        if deployed:
+            # It holds the database's data: it must not go, and an empty folder must not take its place.
+            raise
         image.unlink(missing_ok=True)
         image.with_suffix(".new").unlink(missing_ok=True)
         return plain(existed, f"no disk of its own: {error}")

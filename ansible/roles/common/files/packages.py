@@ -68,10 +68,26 @@ def ours(folder: Path) -> set[str]:
     return set((folder / ADDED).read_text(encoding="utf-8").split()) & installed()
 
 
+def taken_away(names: list[str]) -> set[str]:
+    """What apt-get would remove with these packages: they and all that need them, without the architecture."""
+    lines = run("apt-get", "-s", "-q", "-y", "purge", *names).splitlines()
+    return {line.split()[1] for line in lines if line.startswith(("Purg ", "Remv "))}
+
+
+def needed_by_none(names: list[str]) -> list[str]:
+    """Those that can go alone: what somebody has put on the others meanwhile is not ours and would go with them."""
+    own = {name.partition(":")[0] for name in names}
+    if not names or taken_away(names) <= own:
+        return names
+    return [name for name in names if taken_away([name]) <= own]
+
+
 def remove(folder: Path) -> bool:
     wanted = sorted(ours(folder))
-    if wanted and shutil.which("apt-get"):
-        run("apt-get", "-q", "-y", "purge", *wanted)
+    if shutil.which("apt-get"):
+        wanted = needed_by_none(wanted)
+        if wanted:
+            run("apt-get", "-q", "-y", "purge", *wanted)
     elif wanted:
         run("dnf", "-q", "-y", "--setopt=clean_requirements_on_remove=0", "remove", *wanted)
     for note in (BEFORE, ADDED):

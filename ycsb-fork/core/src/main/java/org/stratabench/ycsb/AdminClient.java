@@ -33,6 +33,10 @@ public final class AdminClient {
     LogLevel.set(debug);
     try {
       out.println(Json.line(perform(arguments)));
+      if (out.checkError()) {
+        err.println("error: cannot write the answer to standard output");
+        return ExitCode.ABORTED;
+      }
       return ExitCode.OK;
     } catch (UsageException e) {
       err.println("error: " + e.getMessage());

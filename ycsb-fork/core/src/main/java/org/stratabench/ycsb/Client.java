@@ -63,13 +63,14 @@ public final class Client {
       return new Run(options, plan, properties, in, out, status, control).execute();
     } catch (UsageException e) {
       return failed(status, e, ExitCode.USAGE);
-    } catch (InterruptedException | RuntimeException e) {
+    } catch (InterruptedException | RuntimeException | Error e) {
+      // an error, too: the end of this thread would otherwise pass for a signal's
       return failed(status, e, ExitCode.ABORTED);
     }
   }
 
-  private static ExitCode failed(StatusLines status, Exception e, ExitCode code) {
-    status.failed(e.getMessage() == null ? e.toString() : e.getMessage());
+  private static ExitCode failed(StatusLines status, Throwable e, ExitCode code) {
+    status.failed(e instanceof Error || e.getMessage() == null ? e.toString() : e.getMessage());
     status.trace(e);
     return code;
   }

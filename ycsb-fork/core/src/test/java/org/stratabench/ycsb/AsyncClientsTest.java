@@ -14,9 +14,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.stratabench.ycsb.db.AsyncSession;
@@ -131,6 +134,113 @@ class AsyncClientsTest {
     long failedReads = parts.getAsJsonObject("READ").get("failed").getAsLong();
     assertEquals(1000, reads);
     assertEquals(reads - failedReads, parts.getAsJsonObject("UPDATE").get("count").getAsLong());
+  }
+
+  /** Answers at once, but for one request late in the warm-up, whose answer takes three seconds. */
+  public static final class OnceSlow implements Database {
+    private static final int SLOW_REQUEST = 45;
+    private final ScheduledExecutorService answers = Executors.newSingleThreadScheduledExecutor();
+    private final AtomicInteger requests = new AtomicInteger();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.of(OperationType.READ);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean asynchronous() {
+      return true;
+    }
+
+    @Override
+    public AsyncSession asyncSession() {
+      return (request, completion) -> {
+        if (requests.incrementAndGet() == SLOW_REQUEST) {
+          answers.schedule(() -> completion.complete(Answer.OK), 3, TimeUnit.SECONDS);
+        } else {
+          completion.complete(Answer.OK);
+        }
+      };
+    }
+
+    @Override
+    public void close() {
+      answers.shutdown();
+    }
+  }
+
+  @Test
+  void aClientThatStillWaitsWhenTheWarmupEndsHoldsUpNoOther() {
+    ClientProcess client = ClientProcess.run(output, "run " + OnceSlow.class.getName() + " -p recordcount=10 -threads 1"
+        + " -p operationcount=100 -p clients=10 -target 100 -p readproportion=1 -p updateproportion=0"
+        + " -p warmup.seconds=0.5");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
+    assertEquals(100, log.rows().size());
+    Set<Integer> late = log.rows().stream().filter(row -> row.delayNs() > 1_000_000_000L)
+        .map(OperationLogFile.Row::thread).collect(Collectors.toSet());
+    assertEquals(1, late.size(), late.toString());
+  }
+
+  /** Answers at once on a thread of its own; sending a read takes a long time. */
+  public static final class SlowToSend implements Database {
+    private static final long SEND_MS = 100;
+    private final ExecutorService answers = Executors.newSingleThreadExecutor();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.of(OperationType.READ_MODIFY_WRITE);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean asynchronous() {
+      return true;
+    }
+
+    @Override
+    public AsyncSession asyncSession() {
+      return (request, completion) -> {
+        answers.execute(() -> completion.complete(Answer.OK));
+        if (request.type() == OperationType.READ) {
+          Thread.sleep(SEND_MS);
+        }
+      };
+    }
+
+    @Override
+    public void close() {
+      answers.shutdown();
+    }
+  }
+
+  @Test
+  void theWriteOfAReadModifyWriteBeginsWhenItIsSent() {
+    ClientProcess client = ClientProcess.run(output, "run " + SlowToSend.class.getName() + " -p recordcount=10 -threads 1"
+        + " -p operationcount=20 -p clients=2 -p readproportion=0 -p updateproportion=0 -p readmodifywriteproportion=1");
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject write = ClientProcess.summary(output).getAsJsonObject("operations").getAsJsonObject("READ-MODIFY-WRITE")
+        .getAsJsonObject("parts").getAsJsonObject("UPDATE");
+    assertEquals(20, write.get("count").getAsInt());
+    double p50Ms = write.getAsJsonObject("latency_ns").get("p50").getAsDouble() / 1e6;
+    assertTrue(p50Ms < SlowToSend.SEND_MS / 2.0, "a write takes " + p50Ms + " ms");
   }
 
   @Test

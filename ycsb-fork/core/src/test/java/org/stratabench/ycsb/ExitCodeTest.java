@@ -7,15 +7,27 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.stratabench.ycsb.db.Database;
+import org.stratabench.ycsb.db.Session;
+import org.stratabench.ycsb.workload.Answer;
+import org.stratabench.ycsb.workload.OperationType;
+import org.stratabench.ycsb.workload.WorkloadSpec;
 
 /** Every way to end has its code, one clear line, and what was measured until then. */
 class ExitCodeTest {
@@ -125,7 +137,7 @@ class ExitCodeTest {
 
   @Test
   void aStartInstantOnInputIsHonouredAndItsEndAfterwardsIsNot() {
-    long startAt = System.currentTimeMillis() * 1_000_000 + 300_000_000L;
+    long startAt = System.currentTimeMillis() * 1_000_000 + 4_000_000_000L;
     ClientProcess client = ClientProcess.run(new ByteArrayInputStream((startAt + "\n").getBytes(StandardCharsets.US_ASCII)),
         "run noop -start-at stdin" + SMALL, List.of("-output", output.toString()));
     assertEquals(ExitCode.OK, client.code(), client.err());
@@ -149,5 +161,122 @@ class ExitCodeTest {
     assertTrue(summary.get("planned_operations").isJsonNull());
     assertFalse(summary.get("measured_ns").getAsLong() > 1_200_000_000L);
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size(), 10);
+  }
+
+  /** Answers a hundred operations of a client and then breaks it. */
+  public static final class Breaking implements Database {
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.allOf(OperationType.class);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      AtomicInteger operations = new AtomicInteger();
+      return request -> {
+        if (operations.incrementAndGet() > 100) {
+          throw new AssertionError("broken");
+        }
+        return Answer.OK;
+      };
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @Test
+  void aLostThreadIsFiveAndLeavesWhatItHadMeasured() {
+    ClientProcess client = ClientProcess.run(output, "run " + Breaking.class.getName() + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertTrue(client.err().contains("client thread 0 was lost: java.lang.AssertionError: broken"), client.err());
+    assertTrue(client.out().contains("[READ], Operations, "), client.out());
+    assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size());
+  }
+
+  @Test
+  void anExportFileThatCannotBeWrittenIsFiveAndTheSummaryIsThere() {
+    Path file = output.resolve("no/such/folder/file");
+    ClientProcess client = ClientProcess.run(output, "run noop -p exportfile=" + file + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertTrue(client.err().contains("exportfile=" + file), client.err());
+    assertKept();
+  }
+
+  @Test
+  void aStandardOutputThatTakesNothingIsFiveAndTheSummaryIsThere() {
+    OutputStream full = new OutputStream() {
+      @Override
+      public void write(int b) throws IOException {
+        throw new IOException("No space left on device");
+      }
+    };
+    PrintStream err = new PrintStream(OutputStream.nullOutputStream());
+    String[] arguments = ("run noop -output " + output + SMALL).trim().split(" +");
+    InputStream in = InputStream.nullInputStream();
+    assertEquals(ExitCode.ABORTED, new Client().run(arguments, in, new PrintStream(full), err));
+    assertKept();
+  }
+
+  private void assertKept() {
+    JsonObject summary = ClientProcess.summary(output);
+    assertEquals("aborted", summary.get("status").getAsString());
+    assertEquals(1000, summary.getAsJsonObject("operations").entrySet().stream()
+        .mapToLong(entry -> entry.getValue().getAsJsonObject().get("count").getAsLong()).sum());
+  }
+
+  /** Has a class that is not there. */
+  public static final class Incomplete implements Database {
+    @Override
+    public Set<OperationType> operations() {
+      throw new NoClassDefFoundError("org/example/Driver");
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @Test
+  void anErrorOfTheClientItselfIsFive() {
+    ClientProcess client = ClientProcess.run("run " + Incomplete.class.getName() + SMALL);
+    assertEquals(ExitCode.ABORTED, client.code());
+    assertEquals("error: java.lang.NoClassDefFoundError: org/example/Driver\n", client.err());
+  }
+
+  @Test
+  void aRequestHistogramWithoutWeightForTheLoadedRecordsIsTwo() throws IOException {
+    Path file = Files.writeString(output.resolve("requests.hist"), "BlockSize\t100\n5\t1\n");
+    ClientProcess client =
+        ClientProcess.run("run noop -p requestdistribution=histogram -p requesthistogram=" + file + SMALL);
+    assertEquals(ExitCode.USAGE, client.code());
+    assertTrue(client.err().contains("requesthistogram"), client.err());
+  }
+
+  @Test
+  void anAnswerOfMaintenanceThatCannotBeWrittenIsFive() {
+    PrintStream closed = new PrintStream(OutputStream.nullOutputStream()) {
+      @Override
+      public boolean checkError() {
+        return true;
+      }
+    };
+    ByteArrayOutputStream said = new ByteArrayOutputStream();
+    assertEquals(ExitCode.ABORTED, AdminClient.run(new String[] {"noop", "count"}, closed, new PrintStream(said)));
+    assertEquals("error: cannot write the answer to standard output", said.toString(StandardCharsets.UTF_8).trim());
   }
 }

@@ -37,7 +37,7 @@ final class Documents {
    */
   Documents(boolean vpack, String collection, List<String> fields, String secondaryField) {
     this.vpack = vpack;
-    this.collection = ascii(collection + "/");
+    this.collection = utf8(escaped(collection) + "/");
     this.secondary = secondaryField == null ? null : utf8(",\"" + escaped(secondaryField) + "\":");
     for (String field : fields) {
       names.put(field, utf8("\"" + escaped(field) + "\":\""));

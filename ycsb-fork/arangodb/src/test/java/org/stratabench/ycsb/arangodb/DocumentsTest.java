@@ -43,7 +43,8 @@ class DocumentsTest {
     WorkloadSpec spec = new WorkloadSpec(new Settings(properties));
     RequestGenerator generator =
         new RequestGenerator(new RequestGenerator.Shared(spec, Shard.WHOLE), 0, 1, new SplittableRandom(seed));
-    Documents documents = new Documents(vpack, "c", spec.fieldNames(), "secondary");
+    String collection = "c" + name;
+    Documents documents = new Documents(vpack, collection, spec.fieldNames(), "secondary");
     generator.prepareLoad(Math.floorMod(seed, 50));
     Item item = generator.request().item(0);
     JsonNode record = parse(documents.record(item));
@@ -55,8 +56,8 @@ class DocumentsTest {
     assertEquals(3, edges.size());
     for (int i = 0; i < edges.size(); i++) {
       JsonNode edge = parse(edges.get(i));
-      assertEquals("c/" + item.key(), edge.path("_from").asText());
-      assertEquals("c/" + item.edge(i), edge.path("_to").asText());
+      assertEquals(collection + "/" + item.key(), edge.path("_from").asText());
+      assertEquals(collection + "/" + item.edge(i), edge.path("_to").asText());
       assertTrue(edge.path("_key").asText().startsWith(item.key() + "-"));
     }
     generator.prepare(OperationType.UPDATE);

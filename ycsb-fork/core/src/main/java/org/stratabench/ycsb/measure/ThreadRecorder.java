@@ -38,7 +38,7 @@ public final class ThreadRecorder {
     if (intendedNs >= 0) {
       counts.add(Series.position(type, failed, true), intendedNs);
     }
-    lastEndMonoNs.lazySet(endMonoNs);
+    extend(endMonoNs);
   }
 
   /**
@@ -74,7 +74,7 @@ public final class ThreadRecorder {
 
   /** Extends the window up to an instant at which the last of this thread's work was done. */
   public void extend(long endMonoNs) {
-    lastEndMonoNs.lazySet(endMonoNs);
+    lastEndMonoNs.lazySet(Math.max(lastEndMonoNs.getPlain(), endMonoNs));
   }
 
   private static void add(AtomicLongArray counters, OperationType type, long count) {

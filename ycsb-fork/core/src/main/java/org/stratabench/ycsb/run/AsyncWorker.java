@@ -28,6 +28,7 @@ final class AsyncWorker extends Worker {
   private final Waiter waiter = new Waiter(this::somethingHappened);
   private volatile Thread driver;
   private boolean openLoop;
+  private Window window;
   private int underWay;
 
   AsyncWorker(Shared shared, int thread) {
@@ -38,6 +39,8 @@ final class AsyncWorker extends Worker {
   private final class Slot implements AsyncSession.Completion {
     private final LogicalClient client;
     private final AsyncSession session;
+    private Window entered;
+    private boolean waiting;
     private Slot below;
     private Answer answer;
     private long answeredNs;
@@ -62,6 +65,7 @@ final class AsyncWorker extends Worker {
 
     void send() {
       underWay++;
+      waiting = true;
       try {
         session.submit(client.request(), this);
       } catch (Exception e) {
@@ -79,12 +83,16 @@ final class AsyncWorker extends Worker {
     }
   }
 
+  /** Does the operations of one window; what a warm-up by time has begun may still be under way afterwards. */
   @Override
-  void perform(Window window) throws IOException {
+  void perform(Window next) throws IOException {
     driver = Thread.currentThread();
+    window = next;
     for (Slot slot : slots) {
-      slot.client.enter(window);
-      proceed(slot);
+      // who waits for an answer of the warm-up goes on when it has come, and holds up nobody else
+      if (!slot.waiting) {
+        proceed(slot);
+      }
     }
     while (underWay > 0 || !scheduled.isEmpty()) {
       if (shared().control().stopped()) {
@@ -93,8 +101,12 @@ final class AsyncWorker extends Worker {
           return;
         }
       }
+      boolean warm = !window.measured() && System.nanoTime() >= window.untilMonoNs();
       settle();
       beginDue();
+      if (warm) {
+        return;
+      }
       await();
     }
   }
@@ -113,8 +125,10 @@ final class AsyncWorker extends Worker {
       Slot slot = oldest;
       oldest = slot.below;
       slot.below = null;
+      slot.waiting = false;
       underWay--;
       if (slot.client.answered(slot.answer, slot.answeredNs)) {
+        slot.client.goesOn(System.nanoTime());
         slot.send();
       } else {
         proceed(slot);
@@ -124,6 +138,10 @@ final class AsyncWorker extends Worker {
 
   /** Prepares a client's next operation and, in a closed loop, sends it. */
   private void proceed(Slot slot) {
+    if (slot.entered != window) {
+      slot.entered = window;
+      slot.client.enter(window);
+    }
     if (!slot.client.next()) {
       return;
     }
@@ -153,7 +171,8 @@ final class AsyncWorker extends Worker {
     if (!scheduled.isEmpty()) {
       waiter.await(scheduled.peek().client.dueNs());
     } else if (underWay > 0) {
-      LockSupport.parkNanos(this, LONGEST_WAIT_NS);
+      long left = window.measured() ? LONGEST_WAIT_NS : window.untilMonoNs() - System.nanoTime();
+      LockSupport.parkNanos(this, Math.min(LONGEST_WAIT_NS, left));
     }
   }
 

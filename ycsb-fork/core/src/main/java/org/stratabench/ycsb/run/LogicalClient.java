@@ -52,7 +52,7 @@ final class LogicalClient {
   private long dueNs;
   private long beginNs;
   private long partBeginNs;
-  private long lastEndNs;
+  private long lastEndNs = Long.MIN_VALUE;
 
   /**
    * @param recorder of the thread that drives this client
@@ -78,7 +78,8 @@ final class LogicalClient {
     operations = next.operations();
     untilNs = next.untilMonoNs();
     measured = next.measured();
-    lastEndNs = next.startMonoNs();
+    // the last answer of a warm-up may have come after the window's start
+    lastEndNs = Math.max(lastEndNs, next.startMonoNs());
     index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
@@ -132,6 +133,8 @@ final class LogicalClient {
    */
   boolean begin(long nowNs) {
     if (nowNs >= untilNs || control.stopped()) {
+      // an insert that has its number and is never sent must neither pass for written nor hold back those after it
+      generator.answered(false);
       return false;
     }
     if (openLoop && measured) {
@@ -179,8 +182,14 @@ final class LogicalClient {
     return false;
   }
 
+  /** Notes that the other request of an operation is about to be sent, where that is not done at once. */
+  void goesOn(long nowNs) {
+    partBeginNs = nowNs;
+  }
+
   /** Notes that everything held back has arrived: the window lasts until then. */
   void flushed(long nowNs) {
+    lastEndNs = nowNs;
     if (measured) {
       recorder.extend(nowNs);
     }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Locale;
@@ -348,13 +349,24 @@ public final class Run {
     }
   }
 
-  /** Shows the result lines on standard output or, as in YCSB, in the file that {@code exportfile} names. */
-  private void show(String lines) throws IOException {
+  /**
+   * Shows the result lines on standard output or, as in YCSB, in the file that {@code exportfile} names. A failure must
+   * not cost the summary.
+   */
+  private void show(String lines) {
     String file = properties.getProperty("exportfile");
     if (file == null) {
       out.print(lines);
-    } else {
+      if (out.checkError()) {
+        control.stop(ExitCode.ABORTED, "cannot write the result lines to standard output");
+      }
+      return;
+    }
+    try {
       Files.writeString(Path.of(file), lines);
+    } catch (IOException | InvalidPathException e) {
+      control.stop(ExitCode.ABORTED,
+          "cannot write exportfile=" + file + " (" + e.getClass().getSimpleName() + "); choose another");
     }
   }
 

@@ -96,8 +96,13 @@ abstract class Worker implements Runnable {
     }
     long start = gate.measureMonoNs();
     new Waiter(shared.control()::stopped).await(start);
-    perform(new Window(start, plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs(), plan.planned(), true));
-    flush();
+    long until = plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs();
+    try {
+      perform(new Window(start, until, plan.planned(), true));
+    } finally {
+      // a thread that is lost has measured, too
+      flush();
+    }
   }
 
   /** Hands what the operation log has gathered to the file. */

@@ -110,7 +110,8 @@ final class Histogram {
       cut[i] *= (double) Math.min(blockSize, count - i * blockSize) / blockSize;
     }
     if (Arrays.stream(cut).sum() == 0) {
-      throw new IllegalArgumentException("the histogram gives none of the " + count + " numbers a weight");
+      throw new UsageException(
+          "property requesthistogram names a file that gives none of the " + count + " loaded records a weight");
     }
     return new Histogram(blockSize, cut);
   }

@@ -89,7 +89,11 @@ final class KeyChoosers {
       while (true) {
         double age = -Math.log(1 - random.nextDouble()) / rate;
         long i = keys.grown() - 1 - (long) Math.min(age, Long.MAX_VALUE / 2);
-        if (i >= 0 && keys.present(i)) {
+        if (i >= 0) {
+          // for one whose insert has failed, the next older: where all young ones have, drawing again could take for ever
+          while (!keys.present(i)) {
+            i--;
+          }
           return keys.keyNumber(i);
         }
       }

@@ -124,7 +124,7 @@ public final class RequestGenerator {
     drawRecord(request.begin(OperationType.INSERT), keyNumber);
   }
 
-  /** Notes what became of the request; to be called once for each that was prepared and sent in the run phase. */
+  /** Notes what became of the request; to be called once for each that was prepared in the run phase. */
   public void answered(boolean acknowledged) {
     if (firstInsert >= 0) {
       shared.inserts.answered(firstInsert, request.size(), acknowledged);

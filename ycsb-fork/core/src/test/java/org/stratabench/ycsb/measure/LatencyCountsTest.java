@@ -84,4 +84,17 @@ class LatencyCountsTest {
     assertEquals(3L * perThread, seen);
     assertEquals(0, measurements.takeInterval().operations());
   }
+
+  /** As of a driver whose threads hand their answers over in another order than they got them. */
+  @Test
+  void theLastAnswerIsTheLatestWhateverTheOrder() {
+    Measurements measurements = new Measurements();
+    ThreadRecorder recorder = measurements.newThread();
+    assertEquals(Long.MIN_VALUE, measurements.lastEndMonoNs());
+    recorder.record(OperationType.READ, Outcome.OK, 5, -1, 200);
+    recorder.record(OperationType.READ, Outcome.OK, 5, -1, 100);
+    assertEquals(200, measurements.lastEndMonoNs());
+    recorder.extend(150);
+    assertEquals(200, measurements.lastEndMonoNs());
+  }
 }

@@ -2,11 +2,13 @@
 package org.stratabench.ycsb.workload;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
 import java.util.SplittableRandom;
@@ -148,6 +150,18 @@ class DistributionTest {
       expected[records - 1 - age] = (Math.exp(-rate * age) - Math.exp(-rate * (age + 1))) / all;
     }
     ChiSquare.assertFits(expected, observed);
+  }
+
+  /** As long as that: by age alone, none of the loaded keys would be drawn in the life of the universe. */
+  @Test
+  void exponentialFindsAKeyHoweverManyInsertsHaveFailed() {
+    WorkloadSpec spec = spec(10, "requestdistribution", "exponential");
+    AcknowledgedInserts inserts = new AcknowledgedInserts(10, Shard.WHOLE, true);
+    inserts.answered(inserts.take(2_000), 2_000, false);
+    KeyChooser chooser =
+        spec.keyChoosers(new KeySpace(0, 10, inserts), Shard.WHOLE).create(0, 1, new SplittableRandom(13));
+    long key = assertTimeoutPreemptively(Duration.ofSeconds(10), chooser::next);
+    assertTrue(key < 10, "key " + key + " was never written");
   }
 
   @ParameterizedTest

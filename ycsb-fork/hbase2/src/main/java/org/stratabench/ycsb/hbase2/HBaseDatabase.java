@@ -109,7 +109,8 @@ public final class HBaseDatabase implements Database {
     if (settings.readConsistency() == Consistency.TIMELINE) {
       counters.put("stale_results", translation.staleResults());
     }
-    if (settings.buffering() != null) {
+    // of asynchronous clients HBase's own buffer gathers the writes, and tells nothing
+    if (settings.buffering() != null && !settings.asynchronous()) {
       counters.put("write_batches", sent.batches().sum());
       counters.put("batched_writes", sent.writes().sum());
       counters.put("lost_writes", sent.lost().sum());

@@ -178,6 +178,11 @@ final class HBaseSettings {
     return wanted ? buffering : null;
   }
 
+  /** Whether threads drive many clients each. */
+  boolean asynchronous() {
+    return settings.count("clients", 0) > 0;
+  }
+
   /** Who logs in, or null on a cluster without Kerberos. */
   Login login() {
     String principal = settings.text("principal", null);

@@ -73,7 +73,7 @@ final class WriteBuffer {
     if (!gathered.isEmpty()) {
       try {
         send(0);
-      } catch (IOException e) {
+      } catch (IOException | RuntimeException e) {
         // counted with those that were lost before
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
@@ -94,7 +94,7 @@ final class WriteBuffer {
     Object[] results = new Object[batch.size()];
     try {
       sender.send(batch, results);
-    } catch (IOException | InterruptedException e) {
+    } catch (IOException | InterruptedException | RuntimeException e) {
       cause = Failures.describe(e);
       long unreported = Math.max(0, failures(results) - reported);
       lost += unreported;

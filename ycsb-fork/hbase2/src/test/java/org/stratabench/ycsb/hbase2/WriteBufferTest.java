@@ -73,6 +73,20 @@ class WriteBufferTest {
     assertTrue(assertThrows(IOException.class, buffer::drain).getMessage().startsWith("2 that "));
   }
 
+  @Test
+  void aBatchThatBreaksTheDriverIsLostAsOneThatTheServersRefuse() throws Exception {
+    WriteBuffer buffer = new WriteBuffer((batch, results) -> {
+      throw new IllegalStateException("closed");
+    }, 2 * put(10).heapSize(), sent);
+    buffer.add(put(10));
+    assertThrows(IllegalStateException.class, () -> buffer.add(put(10)));
+    buffer.add(put(10));
+    String message = assertThrows(IOException.class, buffer::drain).getMessage();
+    assertTrue(message.startsWith("2 that ") && message.contains("IllegalStateException: closed"), message);
+    assertEquals(2, sent.lost().sum());
+    assertEquals(0, sent.unconfirmed().sum());
+  }
+
   private void succeed(List<Row> batch, Object[] results) {
     batches.add(batch);
     for (int i = 0; i < results.length; i++) {

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single plays of the playbooks on folders of this machine, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pytest
+import yaml
+
+from controller.inventory import load_inventory
+
+ANSIBLE = Path(__file__).resolve().parents[1]
+LAUNCHER = ANSIBLE / "roles" / "common" / "files" / "strata_daemon.py"
+
+
+def inventory(folder: Path, **groups: list[str]) -> Path:
+    """An inventory of hosts that are folders of this machine."""
+    names = list(dict.fromkeys(name for members in groups.values() for name in members))
+    every = {
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "strata_root": str(folder / "root"),
+            "hdfs_replication": 1,
+        },
+        "hosts": {name: {"strata_address": f"127.0.9.{number}"} for number, name in enumerate(names, 1)},
+        "children": {group: {"hosts": dict.fromkeys(members)} for group, members in groups.items()},
+    }
+    path = folder / "hosts.yml"
+    path.write_text(yaml.safe_dump({"all": every}, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def play(hosts: Path, playbook: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("ansible-playbook")
+    return subprocess.run(
+        [str(program), "-i", str(hosts), str(playbook), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg")},
+    )
+
+
+def one_play(folder: Path, playbook: str, name: str) -> Path:
+    """A playbook that holds nothing but one play of another; variables of all groups come with it."""
+    plays: list[dict[str, Any]] = yaml.safe_load((ANSIBLE / "playbooks" / playbook).read_text(encoding="utf-8"))
+    path = folder / playbook
+    path.write_text(yaml.safe_dump([each for each in plays if each["name"] == name]), encoding="utf-8")
+    (folder / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    return path
+
+
+def test_reset_drops_the_data_of_arangodb(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1", "a2"], clients=["c1"], agents=["a1", "a2", "c1"])
+    nodes = [tmp_path / "root" / "nodes" / name for name in ("a1", "a2")]
+    for node in nodes:
+        (node / "disk" / "arangodb").mkdir(parents=True)
+        (node / "disk" / "arangodb" / "setup.json").touch()
+        start = ["start", "it", f"--pidfile={node}/run/arangodb.pid", f"--log={node}/log", "--", "sleep", "60"]
+        subprocess.run([sys.executable, str(LAUNCHER), *start], check=True, stdout=subprocess.DEVNULL)
+    repository = json.dumps({"strata_repo": str(ANSIBLE.parent)})
+    try:
+        done = play(hosts, one_play(tmp_path, "reset.yml", "Drop the data"), "-e", repository)
+        assert done.returncode == 0, done.stdout
+        assert [path for node in nodes for path in (node / "disk", node / "run") if any(path.iterdir())] == []
+    finally:
+        for node in nodes:
+            subprocess.run([sys.executable, str(LAUNCHER), "stop", f"--all={node}/run"], check=True)
+
+
+def test_scale_refuses_to_take_down_a_host_that_is_more_than_a_region_server(tmp_path: Path) -> None:
+    servers = ["n1", "m", "n2"]
+    hosts = inventory(
+        tmp_path, hbase_master=["m"], hbase_regionserver=servers, clients=["n2"], agents=["n1", "m", "n2"]
+    )
+    checked = ("--tags", "preflight", "-e")
+    allowed = play(hosts, ANSIBLE / "playbooks" / "scale.yml", *checked, "scale_regionservers=3")
+    assert allowed.returncode == 0, allowed.stdout
+    refused = play(hosts, ANSIBLE / "playbooks" / "scale.yml", *checked, "scale_regionservers=1")
+    assert refused.returncode != 0
+    assert "m would be taken down, which is also of hbase_master" in refused.stdout
+    assert "n2 would be taken down, which is also of clients" in refused.stdout
+
+
+@pytest.mark.parametrize("role", ["jdk", "chrony", "arangodb"])
+def test_after_an_installation_that_failed_what_others_install_is_not_noted_as_ours(role: str, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    tasks = {"name": "Install", "ansible.builtin.include_role": {"name": role, "tasks_from": "install"}}
+    playbook = tmp_path / "install.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Install", "hosts": "a1", "tasks": [tasks]}]), encoding="utf-8")
+    # No package manager of any kind is asked.
+    known = {
+        "strata_node_dir": str(tmp_path),
+        "strata_script_python": sys.executable,
+        "ansible_facts": {"os_family": "Debian", "pkg_mgr": "none"},
+        "arangodb_package_url": (tmp_path / "missing.deb").as_uri(),
+    }
+    done = play(hosts, playbook, "-e", json.dumps(known))
+    assert done.returncode != 0
+    assert "Note the packages that are there" in done.stdout
+    assert not (tmp_path / "packages.before").exists()
+
+
+@pytest.mark.skipif(Path("/usr/sbin/chronyd").exists(), reason="this machine has chrony, whose settings are left alone")
+def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    role = {"role": "chrony", "chrony_enabled": True, "chrony_servers": ["192.0.2.1"]}
+    playbook = tmp_path / "clock.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Clock", "hosts": "m", "roles": [role]}]), encoding="utf-8")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "timedatectl").write_text("#!/bin/sh\necho NTP=yes\n", encoding="utf-8")
+    (programs / "timedatectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done = play(hosts, playbook)
+    assert done.returncode == 0, done.stdout
+    assert "changed=0" in done.stdout
+
+
+def test_switches_of_arangodb_are_spelt_as_its_servers_take_them(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    role = ANSIBLE / "roles" / "arangodb"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "command.yml"
+    command = {"content": "{{ arangodb_command | to_json }}", "dest": str(tmp_path / "command")}
+    whole = {
+        "hosts": "a1",
+        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
+        "tasks": [{"name": "Write", "ansible.builtin.copy": command}],
+    }
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    settings = {"arangodb_settings": {"all.b": True, "all.c": False, "all.a": 5, "all.d": "Text"}}
+    done = play(hosts, playbook, "-e", json.dumps(settings))
+    assert done.returncode == 0, done.stdout
+    words = json.loads((tmp_path / "command").read_text(encoding="utf-8"))
+    assert words[-4:] == ["--args.all.a=5", "--args.all.b=true", "--args.all.c=false", "--args.all.d=Text"]
+
+
+@pytest.mark.parametrize("given", ["local", "testbed-5", "example-hbase-placements/scenario-3.yml"])
+def test_a_playbook_by_hand_finds_the_state_of_strata(given: str, tmp_path: Path) -> None:
+    path = ANSIBLE.parent / "inventories" / given
+    source = path if path.is_file() else path / "hosts.yml"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "state.yml"
+    write = {"content": "{{ strata_state_dir }}", "dest": str(tmp_path / "state")}
+    whole = {"hosts": "hbase_master", "tasks": [{"ansible.builtin.copy": write, "delegate_to": "localhost"}]}
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    done = play(source, playbook, "-e", json.dumps({"strata_repo": "/repository", "ansible_become": False}))
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "state").read_text(encoding="utf-8") == f"/repository/.strata/{load_inventory(path).name}"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.skipif(Path("/etc/chrony/sources.d/strata.sources").exists(), reason="this machine is deployed")
+def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    data, playbook = tmp_path / "data", tmp_path / "playbooks" / "remove.yml"
+    data.mkdir()
+    playbook.parent.mkdir()
+    (tmp_path / "roles").symlink_to(ANSIBLE / "roles")
+    (playbook.parent / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    include = {"ansible.builtin.include_tasks": str(ANSIBLE / "playbooks" / "tasks" / "remove_remote.yml")}
+    playbook.write_text(yaml.safe_dump([{"hosts": "m", "tasks": [include]}]), encoding="utf-8")
+    known = {"strata_node_dir": str(tmp_path / "node"), "strata_data_dir": str(data)}
+    if subprocess.run(["mount", "-t", "tmpfs", "none", str(data)], check=False).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (data / ".stratabench").touch()
+        (data / "hdfs").mkdir()
+        done = play(hosts, playbook, "-e", json.dumps(known))
+        assert done.returncode == 0, done.stdout
+        assert data.is_mount()
+        assert list(data.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(data)], check=True)
+
+
+def unit(folder: Path, java: str = "java", **known: object) -> Path:
+    """The unit of a daemon of a remote node."""
+    hosts = inventory(folder, hbase_master=["m"])
+    role = ANSIBLE / "roles" / "daemon"
+    (folder / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook, written = folder / "unit.yml", folder / "x.service"
+    files = [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")]
+    template = {"src": str(role / "templates" / "unit.service.j2"), "dest": str(written)}
+    tasks = [{"ansible.builtin.template": template}]
+    playbook.write_text(yaml.safe_dump([{"hosts": "m", "vars_files": files, "tasks": tasks}]), encoding="utf-8")
+    daemon = {"daemon_name": "x", "daemon_title": "X", "daemon_command": [java, "-version"], "strata_is_remote": True}
+    done = play(hosts, playbook, "-e", json.dumps(known | daemon))
+    assert done.returncode == 0, done.stdout
+    return written
+
+
+@pytest.mark.parametrize(
+    ("folders", "hidden"),
+    [
+        ({"strata_root": "/var/lib/x"}, {"ProtectHome=yes", "PrivateTmp=yes"}),
+        ({"strata_root": "/home/bench/x"}, {"ProtectHome=no", "PrivateTmp=yes"}),
+        ({"strata_root": "/var/lib/x", "strata_data_dir": "/root/data"}, {"ProtectHome=no", "PrivateTmp=yes"}),
+        ({"strata_root": "/var/lib/x", "java": "/home/jdk/bin/java"}, {"ProtectHome=no", "PrivateTmp=yes"}),
+        ({"strata_root": "/var/tmp/x"}, {"ProtectHome=yes", "PrivateTmp=no"}),
+        ({"strata_root": "/srv/home/tmp"}, {"ProtectHome=yes", "PrivateTmp=yes"}),
+    ],
+)
+def test_a_unit_does_not_hide_what_its_daemon_needs(folders: dict[str, str], hidden: set[str], tmp_path: Path) -> None:
+    lines = unit(tmp_path, **folders).read_text(encoding="utf-8").splitlines()
+    assert {line for line in lines if line.startswith(("ProtectHome", "PrivateTmp"))} == hidden
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
+def test_a_unit_is_understood_whatever_its_folders_are_called(tmp_path: Path) -> None:
+    written = unit(tmp_path, strata_root="/var/lib/mein 100% $HÖME", java="/bin/true")
+    verified = subprocess.run(["systemd-analyze", "verify", written], capture_output=True, text=True, check=False)
+    assert written.name not in verified.stderr
+    assert verified.returncode == 0
+    lines = written.read_text(encoding="utf-8").splitlines()
+    words = {line.partition("=")[0]: shlex.split(line.partition("=")[2].replace("%%", "%")) for line in lines}
+    assert words["ReadWritePaths"] == ["/var/lib/mein 100% $HÖME/data", "/var/lib/mein 100% $HÖME/tmp"]
+    assert "--pidfile=/var/lib/mein 100% $$HÖME/run/x.pid" in words["ExecStartPost"]
+
+
+def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
+    root = tmp_path / "my 100% test"
+    root.mkdir()
+    hosts = inventory(root, hbase_master=["m"], hbase_regionserver=["m"])
+    role = ANSIBLE / "roles" / "hdfs"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "settings.yml"
+    content = {"content": "{{ hdfs_own_settings['dfs.namenode.name.dir'] }}", "dest": str(tmp_path / "value")}
+    files = [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")]
+    whole = {"hosts": "m", "vars_files": files, "tasks": [{"ansible.builtin.copy": content}]}
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    done = play(hosts, playbook)
+    assert done.returncode == 0, done.stdout
+    value = (tmp_path / "value").read_text(encoding="utf-8")
+    # It reads a URI and takes what is none for the name of a file below its working directory.
+    assert " " not in value
+    assert url2pathname(urlsplit(value).path) == str(root / "root" / "nodes" / "m" / "data" / "namenode")
