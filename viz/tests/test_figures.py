@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.results.finish import finish
 from controller.results.store import RunStore
+from controller.tests.synthetic.clients import Phase
+from controller.tests.synthetic.run import write_run
 from viz.figures import layers, node_io, operations, workloads
 from viz.figures.style import OPERATION_COLOURS, Figure, thin
 from viz.run_data import RunData, load_run
@@ -81,6 +86,20 @@ def test_the_bars_are_the_weighted_means(complete_run: RunStore) -> None:
     update, delete = (summary[op, "count"] for op in ("UPDATE", "DELETE"))
     total = summary["UPDATE", "mean_us"] * update + summary["DELETE", "mean_us"] * delete
     assert writes.y[1] == pytest.approx(total / (update + delete) / 1000)
+
+
+def test_every_operation_that_only_reads_is_drawn_as_a_read(tmp_path: Path) -> None:
+    reading = ("READ", "SCAN", "MULTI-GET", "FILTERED-SCAN", "SECONDARY-LOOKUP", "TRAVERSAL")
+    writing = ("UPDATE", "READ-MODIFY-WRITE", "BATCH-INSERT")
+    every = (*reading, *writing)
+    phase = Phase("app-run", "run", "app", 0.5, 2.0, dict.fromkeys(every, 20), dict.fromkeys(every, 2.0))
+    store = write_run(tmp_path, phases=(phase,)).store
+    finish(store.path)
+    figure = workloads.mean_latency(load_run(store.path))
+    assert figure.plot is not None
+    drawn = {bar.name: {part.split(":")[0] for part in bar.customdata[0][0].split(", ")} for bar in figure.plot.data}
+    assert drawn == {"read": set(reading), "write": set(writing)}
+    assert all(op in figure.caption for op in reading)
 
 
 def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunStore) -> None:
