@@ -86,6 +86,9 @@ def remarks(run: RunData) -> str:
             where.setdefault(("", f"layer {layer} is missing: {why}"), []).append(node)
     lines += [(kind, f"{', '.join(nodes)}: {text}") for (kind, text), nodes in where.items()]
     if not lines:
-        return "<p>None: every check passed, every layer of every traced node is visible.</p>"
+        visible = "every layer of every traced node is visible"
+        if run.manifest.get("reasons"):
+            return f"<p>No warning, and {visible}. Why the run is not complete stands at the head of this page.</p>"
+        return f"<p>None: every check passed, {visible}.</p>"
     items = "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in dict.fromkeys(lines))
     return f'<ul class="findings">{items}</ul>'

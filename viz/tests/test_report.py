@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from controller.errors import DataError
 from controller.results.store import RunStore
 from viz.page import Cell, number, table
-from viz.report import write_report
+from viz.report import remarks, write_report
+from viz.run_data import load_run
 
 
 def text_of(store: RunStore) -> str:
@@ -64,6 +66,14 @@ def test_reasons_and_gaps_are_on_the_page(gappy_run: RunStore) -> None:
     assert "client2/messenger-run: no summary.json" in text
     assert "node2: tracing unavailable: no right to load BPF programs (needs root)" in text
     assert "node1: layer vfs is missing: kprobe on vfs_read" in text
+
+
+def test_a_run_whose_data_contradict_each_other_has_not_passed_every_check(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    sound = run.manifest | {"reasons": [], "warnings": []}
+    assert "every check passed" in remarks(replace(run, manifest=sound))
+    text = remarks(replace(run, manifest=sound | {"status": "partial", "reasons": ["ops.csv: 7 operations, not 8"]}))
+    assert "check passed" not in text and "is not complete" in text
 
 
 def test_a_run_without_anything_has_a_page_without_plots(empty_run: RunStore) -> None:
