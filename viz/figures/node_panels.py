@@ -18,6 +18,7 @@ from viz.figures.style import (
     Figure,
     finish,
     logarithmic,
+    step_mode,
     thin,
     time_axis,
 )
@@ -113,7 +114,8 @@ def _add(
         name=name,
         legendgroup=name,
         showlegend=legend,
-        mode="lines",
+        mode=step_mode(y),
+        marker={"size": 4},
         line={"color": colour, "width": 1.6, "shape": "hvh"},
         hovertemplate="%{y:,.3~f}",
     )

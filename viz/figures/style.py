@@ -189,9 +189,14 @@ def thin(
 
 def line_mode(y: NDArray[np.float64]) -> str:
     """Markers for short series, and wherever a value without neighbours would be invisible as a line."""
+    return "lines+markers" if len(y) <= 300 else step_mode(y)
+
+
+def step_mode(y: NDArray[np.float64]) -> str:
+    """Markers only where a value has no neighbours: steps show where each bucket is."""
     gap = np.isnan(np.concatenate([[np.nan], y, [np.nan]]))
     alone = ~gap[1:-1] & gap[:-2] & gap[2:]
-    return "lines+markers" if len(y) <= 300 or alone.any() else "lines"
+    return "lines+markers" if alone.any() else "lines"
 
 
 def thinning_note(points: int) -> str:

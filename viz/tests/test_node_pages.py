@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.results.engine import engine
+from controller.results.finish import finish
+from controller.results.schema import TIMED
 from controller.results.store import RunStore
 from controller.results.timeline import Timeline
+from controller.tests.synthetic.run import write_run
+from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
 from viz.node_data import in_flight_expression, load_node_data
 from viz.report import write_report
@@ -64,6 +68,17 @@ def test_every_panel_has_one_scale_on_all_nodes(complete_run: RunStore) -> None:
     assert [figure.name for figure in figures] == [f"node-{node}" for node in run.nodes]
     ranges = {tuple(tuple(axis.range) for axis in figure.plot.select_yaxes()) for figure in figures if figure.plot}
     assert len(ranges) == 1
+
+
+def test_a_run_of_one_bucket_is_seen(tmp_path: Path) -> None:
+    """A line needs two points; a single one has to be a marker."""
+    store = write_run(tmp_path, bucket_ms=60_000).store
+    finish(store.path)
+    run = load_run(store.path)
+    figures = [*panels(run, load_node_data(store.path)), requests_per_node(run)]
+    lines = [line for figure in figures if figure.plot for line in figure.plot.data]
+    assert len(lines) >= 3 * 6 and all(len(line.x) == 1 or line.name in TIMED for line in lines)
+    assert {line.mode for line in lines} == {"lines+markers"}
 
 
 def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
