@@ -130,14 +130,14 @@ def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
             col="all",
         )
         width = len(span.phase) * character_s
-        left = max(min(start, total_s - width), 0.0)
+        # A name that would leave the panel on the right ends where its phase does.
+        left, place = (start, (start, "left")) if start + width <= total_s else (end - width, (end, "right"))
+        if left < 0:
+            left, place = 0.0, (0.0, "left")
         row = next((i for i, used in enumerate(row_ends) if used <= left), len(row_ends))
         row_ends[row:] = [left + width + character_s, *row_ends[row + 1 :]]
         for column in range(_columns(plot)):
-            if left < start:
-                _label(plot, span.phase, (end, "right"), row, column)
-            else:
-                _label(plot, span.phase, (start, "left"), row, column)
+            _label(plot, span.phase, place, row, column)
     return len(row_ends)
 
 

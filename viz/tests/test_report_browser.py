@@ -123,14 +123,32 @@ def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_names_of_short_phases_do_not_touch(columns: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "phases",
+    [
+        {
+            "content-load": (0, 6),
+            "content-run": (6, 14),
+            "messenger-load": (14, 20),
+            "messenger-run": (20, 29),
+            "hotel-load": (29, 60),
+        },
+        {
+            "content-load": (7.8, 9.3),
+            "content-run": (19.0, 20.7),
+            "messenger-load": (27, 28.1),
+            "messenger-run": (38.5, 41.4),
+            "recommendation-load": (47.1, 48.6),
+            "recommendation-run": (58.3, 59.8),
+        },
+    ],
+    ids=["one after the other", "with much between them"],
+)
+def test_names_of_short_phases_do_not_touch(
+    phases: dict[str, tuple[float, float]], columns: int, tmp_path: Path
+) -> None:
     second = 10**9
-    ends_s = (0, 6, 14, 20, 29, 60)
-    names = ("content-load", "content-run", "messenger-load", "messenger-run", "hotel-load")
-    spans = tuple(
-        Span(name, start * second, end * second)
-        for name, start, end in zip(names, ends_s[:-1], ends_s[1:], strict=True)
-    )
+    spans = tuple(Span(name, int(start * second), int(end * second)) for name, (start, end) in phases.items())
     plot = make_subplots(rows=1, cols=columns, horizontal_spacing=0.09)
     for column in range(columns):
         plot.add_trace(go.Scatter(x=[0, 60], y=[0, 1], showlegend=False), row=1, col=column + 1)
