@@ -115,20 +115,14 @@ def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
     """Shade every phase on all panels, label it above the first; returns how many rows the labels take."""
     total_s = max(timeline.end_unix_ns - timeline.start_unix_ns, 1) / 1e9
     character_s = _CHARACTER_PX / (_PLOT_PX * _panel_share(plot)) * total_s
+    panels = dict.fromkeys((trace.xaxis or "x", trace.yaxis or "y") for trace in plot.data)
+    columns = _columns(plot)
+    shades: list[dict[str, object]] = []
+    labels: list[dict[str, object]] = []
     row_ends: list[float] = []
     for index, span in enumerate(timeline.spans):
         start, end = ((t - timeline.start_unix_ns) / 1e9 for t in (span.start_unix_ns, span.end_unix_ns))
-        colour = "#4a6fa5" if index % 2 == 0 else "#8a8a8a"
-        plot.add_vrect(
-            x0=start,
-            x1=end,
-            fillcolor=colour,
-            opacity=0.08,
-            line_width=0,
-            layer="below",
-            row="all",
-            col="all",
-        )
+        shades += [_shade(index, (start, end), panel) for panel in panels]
         width = len(span.phase) * character_s
         # A name that would leave the panel on the right ends where its phase does.
         left, place = (start, (start, "left")) if start + width <= total_s else (end - width, (end, "right"))
@@ -136,25 +130,42 @@ def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
             left, place = 0.0, (0.0, "left")
         row = next((i for i, used in enumerate(row_ends) if used <= left), len(row_ends))
         row_ends[row:] = [left + width + character_s, *row_ends[row + 1 :]]
-        for column in range(_columns(plot)):
-            _label(plot, span.phase, place, row, column)
+        labels += [_label(span.phase, place, row, column) for column in range(columns)]
+    # All at once: plotly checks every one that is there for each that is added.
+    plot.layout.shapes = [*plot.layout.shapes, *shades]
+    plot.layout.annotations = [*plot.layout.annotations, *labels]
     return len(row_ends)
 
 
-def _label(plot: go.Figure, text: str, place: tuple[float, str], row: int, column: int) -> None:
-    axis = "x" if column == 0 else f"x{column + 1}"
-    plot.add_annotation(
-        text=text,
-        x=place[0],
-        xref=axis,
-        y=1,
-        yref="paper",
-        yshift=row * _ROW_PX,
-        xanchor=place[1],
-        yanchor="bottom",
-        showarrow=False,
-        font={"size": 11, "color": "#555"},
-    )
+def _shade(index: int, ends_s: tuple[float, float], panel: tuple[str, str]) -> dict[str, object]:
+    return {
+        "type": "rect",
+        "x0": ends_s[0],
+        "x1": ends_s[1],
+        "xref": panel[0],
+        "y0": 0,
+        "y1": 1,
+        "yref": f"{panel[1]} domain",
+        "fillcolor": "#4a6fa5" if index % 2 == 0 else "#8a8a8a",
+        "opacity": 0.08,
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def _label(text: str, place: tuple[float, str], row: int, column: int) -> dict[str, object]:
+    return {
+        "text": text,
+        "x": place[0],
+        "xref": "x" if column == 0 else f"x{column + 1}",
+        "y": 1,
+        "yref": "paper",
+        "yshift": row * _ROW_PX,
+        "xanchor": place[1],
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 11, "color": "#555"},
+    }
 
 
 def _columns(plot: go.Figure) -> int:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plotly.subplots import make_subplots
 
 from controller.results.finish import finish
 from controller.results.store import RunStore
+from controller.results.timeline import Span, Timeline
 from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
-from viz.figures import layers, node_io, operations, workloads
+from viz.figures import layers, node_io, operations, style, workloads
 from viz.figures.style import OPERATION_COLOURS, Figure, thin
 from viz.run_data import RunData, load_run
 
@@ -68,6 +72,20 @@ def test_node_panels_share_one_scale_for_each_kind(complete_run: RunStore) -> No
         assert [top >= most for _, top in ranges] == [True], mode
     highest = max(float(np.nanmax(line.y)) for line in plot.data)
     assert ranges.pop()[1] >= highest
+
+
+def test_many_nodes_and_phases_do_not_take_minutes() -> None:
+    nodes, second = 20, 10**9
+    spans = tuple(Span(f"p{i}-run", i * 30 * second, (i * 30 + 20) * second) for i in range(20))
+    plot = make_subplots(rows=nodes, cols=2, vertical_spacing=0.18 / (nodes + 1))
+    for row in range(1, nodes + 1):
+        for column in (1, 2):
+            plot.add_trace(go.Scatter(x=[0, 600], y=[0, 1]), row=row, col=column)
+    before_s = time.monotonic()
+    style.finish(plot, 400, Timeline(0, 600 * second, spans, second))
+    assert time.monotonic() - before_s < 20
+    shaded = [(shape.xref, shape.yref) for shape in plot.layout.shapes]
+    assert len(shaded) == 20 * 40 and len(set(shaded)) == 40
 
 
 def test_lines_do_not_cross_the_gap_between_phases(complete_run: RunStore) -> None:
