@@ -221,6 +221,8 @@ def significant(value: float) -> str:
     """A number with thousands separators and about three significant digits; whole numbers in full."""
     if float(value).is_integer():
         return f"{int(value):,}"
+    if abs(value) < 0.01:  # three decimals would make a 0 of it
+        return f"{value:.2g}"
     decimals = max(3 - len(str(int(abs(value)))), 0) if abs(value) >= 1 else 3
     return f"{value:,.{decimals}f}"
 
