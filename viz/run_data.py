@@ -46,6 +46,8 @@ class RunData:
 
     def missing_trace(self, node: str) -> str:
         """Why a node has no I/O, as one clause."""
+        if self.joined.loc[self.joined["node"] == node, "io_reads"].notna().any():
+            return "traced, but no I/O of it was timed"
         entry = self.manifest.get("tracing", {}).get(node, {})
         state = entry.get("state", "not traced")
         if state == "traced":

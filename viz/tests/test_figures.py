@@ -130,6 +130,16 @@ def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunSt
         assert figure.plot is None and figure.caption.endswith(".")
 
 
+def test_a_node_without_io_is_not_called_untraced(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",), ios_per_second=0).store
+    finish(store.path)
+    run = load_run(store.path)
+    figure = layers.latency_per_layer(run)
+    assert figure.plot is None and "no I/O of it was timed" in figure.caption and "collected" not in figure.caption
+    counts = node_io.requests_per_node(run).plot
+    assert counts is not None and all(set(line.y) == {0} for line in counts.data)
+
+
 def test_what_is_not_visible_is_named(gappy_run: RunStore) -> None:
     run = load_run(gappy_run.path)
     caption = layers.latency_per_layer(run).caption
