@@ -44,14 +44,16 @@ def write_report(run_dir: Path) -> Path:
 
 
 def header(run: RunData) -> str:
-    """Title, status, run id and the verdict in one sentence."""
+    """Title, status, what the experiment says of itself, run id and the verdict in one sentence."""
     status = str(run.manifest.get("status", "failed"))
     known = status if status in ("complete", "partial") else "failed"
+    description = str(run.plan.get("description", ""))
     reasons = "".join(f"<li>{escape(str(text))}</li>" for text in run.manifest.get("reasons", []))
     return (
         f"<header><h1>{escape(str(run.manifest.get('experiment', 'run')))}"
         f'<span class="status {known}">{escape(status)}</span></h1>'
-        f'<p class="run">run {escape(run.store.run_id)}</p><p>{escape(verdict(run))}</p>'
+        + (f'<p class="run">{escape(description)}</p>' if description else "")
+        + f'<p class="run">run {escape(run.store.run_id)}</p><p>{escape(verdict(run))}</p>'
         + (f'<ul class="findings error">{reasons}</ul>' if reasons else "")
         + "</header>"
     )

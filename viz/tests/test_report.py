@@ -10,7 +10,7 @@ import pytest
 from controller.errors import DataError
 from controller.results.store import RunStore
 from viz.page import Cell, number, table
-from viz.report import remarks, write_report
+from viz.report import header, remarks, write_report
 from viz.run_data import load_run
 
 
@@ -51,6 +51,13 @@ def test_calls_on_files_are_told_with_their_means(complete_run: RunStore, untrac
     # 1,800,000 ns in 900 calls and 25,000,000 ns in 100
     assert re.findall(r">([\d.,]+)</td>", row) == ["900", "100", "0.900", "2", "250"]
     assert "Calls on files were not counted." in text_of(untraced_run)
+
+
+def test_the_description_of_the_experiment_is_a_line_of_the_page(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    described = replace(run, plan=run.plan | {"description": "Reads & <writes>"})
+    assert '<p class="run">Reads &amp; &lt;writes&gt;</p>' in header(described)
+    assert header(run).count('<p class="run">') == 1
 
 
 def test_every_entry_of_the_contents_leads_somewhere(complete_run: RunStore) -> None:
