@@ -63,18 +63,23 @@ def verdict(run: RunData) -> str:
     """What was done and what was lost, in numbers."""
     everything = run.summary[run.summary["op"] == ALL_OPERATIONS]
     totals = everything.groupby("metric")["value"].sum()
-    done, failed = int(totals.get("count", 0)), int(totals.get("errors", 0))
-    lost = {node: count for node, count in run.manifest.get("lost_events", {}).items() if node in run.traces}
-    emitted = sum(trace.get("emitted", 0) for trace in run.traces.values())
-    seconds = (run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9
-    operations_text = f"{done:,} operations in {len(run.timeline.spans)} phases, {failed:,} failed"
+    phases = f"in {len(run.timeline.spans)} phases"
+    done = f"No client has reported an operation {phases}"
+    if "count" in totals:
+        done = f"{int(totals['count']):,} operations {phases}, {int(totals['errors']):,} failed"
+    took = f"The run took {(run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9:,.0f} s."
     if not run.traces:
-        return f"{operations_text}; no I/O was traced. The run took {seconds:,.0f} s."
+        return f"{done}; no I/O was traced. {took}"
     nodes = f"{len(run.traces)} node{'s' if len(run.traces) != 1 else ''}"
-    return (
-        f"{operations_text}; {emitted:,} I/Os traced on {nodes}, {sum(lost.values()):,} lost. "
-        f"The run took {seconds:,.0f} s."
-    )
+    emitted, dropped = _total(run, "emitted") or "an unknown number of", _total(run, "dropped") or "an unknown number"
+    return f"{done}; {emitted} I/Os traced on {nodes}, {dropped} lost. {took}"
+
+
+def _total(run: RunData, counter: str) -> str:
+    """One of the tracers' counters over all nodes; empty when one of them does not have it."""
+    if not all(counter in trace for trace in run.traces.values()):
+        return ""
+    return f"{sum(trace[counter] for trace in run.traces.values()):,}"
 
 
 def remarks(run: RunData) -> str:

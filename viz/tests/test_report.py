@@ -10,7 +10,7 @@ import pytest
 from controller.errors import DataError
 from controller.results.store import RunStore
 from viz.page import Cell, number, table
-from viz.report import header, remarks, write_report
+from viz.report import header, remarks, verdict, write_report
 from viz.run_data import load_run
 
 
@@ -58,6 +58,18 @@ def test_the_description_of_the_experiment_is_a_line_of_the_page(complete_run: R
     described = replace(run, plan=run.plan | {"description": "Reads & <writes>"})
     assert '<p class="run">Reads &amp; &lt;writes&gt;</p>' in header(described)
     assert header(run).count('<p class="run">') == 1
+
+
+def test_the_first_sentence_does_not_make_a_zero_of_what_is_unknown(
+    complete_run: RunStore, empty_run: RunStore
+) -> None:
+    assert verdict(load_run(empty_run.path)).startswith("No client has reported an operation in 4 phases;")
+    run = load_run(complete_run.path)
+    traces = {node: trace | {"dropped": 3} for node, trace in run.traces.items()}
+    # A trace that could not be judged left no count in the manifest.
+    not_judged = replace(run, traces=traces, manifest=run.manifest | {"lost_events": {}})
+    assert "7,128 I/Os traced on 3 nodes, 9 lost" in verdict(not_judged)
+    assert "an unknown number lost" in verdict(replace(run, traces={"node1": {"emitted": 5}}))
 
 
 def test_every_entry_of_the_contents_leads_somewhere(complete_run: RunStore) -> None:
