@@ -12,6 +12,7 @@ from controller.results.store import RunStore
 from viz.page import Cell, number, table
 from viz.report import header, remarks, verdict, write_report
 from viz.run_data import load_run
+from viz.tables import headline
 
 
 def text_of(store: RunStore) -> str:
@@ -70,6 +71,17 @@ def test_the_first_sentence_does_not_make_a_zero_of_what_is_unknown(
     not_judged = replace(run, traces=traces, manifest=run.manifest | {"lost_events": {}})
     assert "7,128 I/Os traced on 3 nodes, 9 lost" in verdict(not_judged)
     assert "an unknown number lost" in verdict(replace(run, traces={"node1": {"emitted": 5}}))
+
+
+def test_results_of_an_open_loop_show_what_a_user_waited(complete_run: RunStore, gappy_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    (row,) = re.findall(r"<td>READ</td>.*?</tr>", headline(run).split("messenger-run")[1])
+    values = run.summary.set_index(["phase", "op", "metric"])["value"]
+    scheduled = [values["messenger-run", "READ", f"intended_{name}_us"] / 1000 for name in ("p50", "p99")]
+    assert re.findall(r">([\d.,]+)</td>", row)[-2:] == [number(value).text for value in scheduled]
+    head = re.findall(r"<th[^>]*>([^<]*)</th>", headline(run))
+    assert head[-2:] == ["p50 from schedule (ms)", "p99 from schedule (ms)"]
+    assert "schedule" not in headline(load_run(gappy_run.path)), "a closed loop has none"
 
 
 def test_every_entry_of_the_contents_leads_somewhere(complete_run: RunStore) -> None:
