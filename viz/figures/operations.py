@@ -42,7 +42,7 @@ def latency(run: RunData) -> Figure:
         plot.add_trace(p99.update(showlegend=False), row=2, col=1)
         if run.ops.loc[run.ops["op"] == op, "intended_p99_us"].notna().any():
             intended = _line(run, op, "intended_p99_us", f"{op} from schedule")
-            plot.add_trace(intended.update(line={"dash": "dot"}, showlegend=False), row=2, col=1)
+            plot.add_trace(intended.update(line={"dash": "dot"}, legendgroup=op, showlegend=False), row=2, col=1)
     logarithmic(plot, run.ops[["latency_mean_us", "latency_p99_us", "intended_p99_us"]] / 1000)
     plot.update_yaxes(title_text="Mean (ms)", row=1, col=1)
     plot.update_yaxes(title_text="99th percentile (ms)", row=2, col=1)

@@ -62,6 +62,13 @@ def test_an_operation_has_the_same_colour_everywhere(complete_run: RunStore) -> 
             assert line.line.color == OPERATION_COLOURS[line.name.split()[0]]
 
 
+def test_an_entry_of_the_legend_hides_all_lines_of_its_operation(complete_run: RunStore) -> None:
+    plot = operations.latency(load_run(complete_run.path)).plot
+    assert plot is not None
+    shown = {line.legendgroup for line in plot.data if line.showlegend is not False}
+    assert len(shown) == 4 and {line.legendgroup for line in plot.data} == shown
+
+
 def test_node_panels_share_one_scale_for_each_kind(complete_run: RunStore) -> None:
     run = load_run(complete_run.path)
     plot = node_io.requests_per_node(run).plot
