@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isnan
+from urllib.parse import quote
 
 import plotly.io as pio
 from plotly.offline import get_plotlyjs
@@ -73,7 +74,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with its own heading and entry in the table of contents; `body` is HTML."""
+    """A part of the page with its own heading and entry in the table of contents; `body` is HTML, the others text."""
 
     name: str
     title: str
@@ -104,7 +105,7 @@ def figure_section(figure: Figure) -> Section:
     else:
         config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
         plot = pio.to_html(
-            figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{figure.name}", config=config
+            figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{quote(figure.name)}", config=config
         )
         body = f'<p class="caption">{escape(figure.caption)}</p>{plot}'
     return Section(figure.name, figure.title, body, "figure")
@@ -112,9 +113,9 @@ def figure_section(figure: Figure) -> Section:
 
 def page(title: str, header: str, sections: Sequence[Section]) -> str:
     """The whole document; plotly.js is inlined once, nothing is loaded from anywhere."""
-    contents = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
+    contents = "".join(f'<a href="#{quote(section.name)}">{escape(section.title)}</a>' for section in sections)
     parts = "".join(
-        f'<section class="{part.kind}" id="{part.name}"><h2>{escape(part.title)}</h2>{part.body}</section>'
+        f'<section class="{part.kind}" id="{quote(part.name)}"><h2>{escape(part.title)}</h2>{part.body}</section>'
         for part in sections
     )
     return (

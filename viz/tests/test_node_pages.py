@@ -81,6 +81,15 @@ def test_a_run_of_one_bucket_is_seen(tmp_path: Path) -> None:
     assert {line.mode for line in lines} == {"lines+markers"}
 
 
+def test_a_name_of_a_node_cannot_become_markup(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=('"><img src=x>1',)).store
+    finish(store.path)
+    write_report(store.path)
+    for name in ("report.html", "nodes.html"):
+        text = (store.path / name).read_text()
+        assert "plotly-graph-div" in text and "<img" not in text, name
+
+
 def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
     data = load_node_data(complete_run.path)
     by_node: dict[str, int] = defaultdict(int)

@@ -94,6 +94,13 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
 
 
+def test_a_name_of_a_folder_cannot_become_markup(tmp_path: Path) -> None:
+    store = RunStore.create(tmp_path, '"><img src=x>')
+    store.write_manifest({"status": "partial"})
+    (store.path / "report.html").touch()
+    assert "<img" not in write_scaling_report(tmp_path, series(3)).read_text()
+
+
 def test_a_small_coherence_is_not_shown_as_none() -> None:
     """Of large clusters kappa is often 0.0001, and what the throughput is limited by all the same."""
     rates = {n: 100.0 * n / (1 + 0.01 * (n - 1) + 0.0001 * n * (n - 1)) for n in (1, 8, 32, 64)}
