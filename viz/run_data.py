@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from controller.errors import DataError
 from controller.results import schema
@@ -14,6 +16,8 @@ from controller.results.convert import open_run
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
 from controller.results.validate_trace import rows_by_device
+
+_JOIN_AGAIN = "make the tables again from the raw files: `strata join RUN`"
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,29 @@ def _table(store: RunStore, table: schema.Table) -> pd.DataFrame:
     path = store.path / table.path
     texts = {column.name: "str" for column in table.columns if column.kind == "string"}
     try:
-        return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+        content = path.read_bytes()
+        found = pd.read_csv(BytesIO(content), dtype=texts, keep_default_na=False, na_values=[""])
     except FileNotFoundError:
         raise DataError(f"{path} is missing", hint="join the run first: `strata join RUN`") from None
     except (ValueError, OSError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {error}", hint=_JOIN_AGAIN) from error
+    if damage := _damage(content, found, table):
+        raise DataError(f"{path} is damaged: {damage}", hint=_JOIN_AGAIN)
+    return found
+
+
+def _damage(content: bytes, found: pd.DataFrame, table: schema.Table) -> str:
+    """What a table cannot be drawn for; empty when it can."""
+    if not content.endswith(b"\n"):
+        return "its last line is cut off"
+    for column in table.columns:
+        if "{op}" in column.name:  # of each operation of the run
+            continue
+        if column.name not in found:
+            return f"it has no column {column.name}"
+        if column.kind != "string" and len(found) and not is_numeric_dtype(found[column.name]):
+            return f"something in its column {column.name} is no number"
+    return ""
 
 
 def _descriptions(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:

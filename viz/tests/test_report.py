@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +125,27 @@ def test_a_run_that_was_not_joined_is_a_data_error(complete_run: RunStore, tmp_p
         (tmp_path / name).write_bytes((complete_run.path / name).read_bytes())
     with pytest.raises(DataError, match=r"ops\.csv is missing"):
         write_report(tmp_path)
+
+
+@pytest.mark.parametrize("table", ["ops.csv", "joined.csv", "summary.csv"])
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text[: text.rindex(",", 0, len(text) // 2) - 20], "cut off"),
+        (lambda text: "a,b\n" + text.split("\n", 1)[1], "no column"),
+        (lambda text: text.replace(",0,", ",none,"), "no number"),
+    ],
+    ids=["cut off", "other columns", "words for numbers"],
+)
+def test_a_damaged_table_is_a_data_error(
+    table: str, damage: Callable[[str], str], said: str, complete_run: RunStore, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(complete_run.path, tmp_path / "run")
+    path = folder / "joined" / table
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(DataError, match=said) as error:
+        write_report(folder)
+    assert str(path) in str(error.value) and error.value.hint
 
 
 @pytest.mark.parametrize(
