@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.errors import DataError
 from controller.results.engine import engine
 from controller.results.finish import finish
 from controller.results.schema import TIMED
@@ -100,6 +101,14 @@ def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
         rows = pd.read_parquet(complete_run.node_dir(node) / "io.parquet")
         assert amount == rows["size_bytes"].sum()
     assert set(by_node) == set(joined["node"])
+
+
+def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    path = store.node_dir("node1") / "io.parquet"
+    pd.read_parquet(path).drop(columns=["component"]).to_parquet(path)
+    with pytest.raises(DataError, match="component"):
+        load_node_data(store.path)
 
 
 def test_a_run_without_traces_has_no_pages(untraced_run: RunStore) -> None:
