@@ -13,6 +13,9 @@ from plotly.offline import get_plotlyjs
 
 from viz.figures.style import FONT, Figure, significant
 
+#: Narrower plots are scrolled: their labels would lie over each other.
+LEAST_WIDTH_PX = 1000
+
 STYLE = f"""
 :root {{ color-scheme: light; }}
 body {{ font: 15px/1.5 {FONT}; color: #222; background: #fff;
@@ -39,6 +42,7 @@ td:first-child {{ white-space: nowrap; }}
 td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 tr.total td {{ font-weight: 600; border-top: 1px solid #bbb; }}
 .wide {{ overflow-x: auto; }}
+.plotly-graph-div {{ min-width: {LEAST_WIDTH_PX}px; }}
 ul.findings {{ margin: 6px 0; padding-left: 22px; }}
 .error {{ color: #a82a1e; }}
 .warning {{ color: #7a4f00; }}
@@ -107,7 +111,7 @@ def figure_section(figure: Figure) -> Section:
         plot = pio.to_html(
             figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{quote(figure.name)}", config=config
         )
-        body = f'<p class="caption">{escape(figure.caption)}</p>{plot}'
+        body = f'<p class="caption">{escape(figure.caption)}</p><div class="wide">{plot}</div>'
     return Section(figure.name, figure.title, body, "figure")
 
 

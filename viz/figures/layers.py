@@ -38,7 +38,7 @@ def latency_per_layer(run: RunData) -> Figure:
         cols=2,
         shared_xaxes=True,
         shared_yaxes="all",
-        horizontal_spacing=0.09,
+        horizontal_spacing=0.1,
         vertical_spacing=0.18 / (len(nodes) + 1),
     )
     drawn: set[str] = set()

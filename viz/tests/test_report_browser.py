@@ -114,6 +114,12 @@ def test_the_page_of_every_node_draws_without_an_error(complete_run: RunStore, t
     assert len(seen["lines"]) == 3
 
 
+def test_nothing_overlaps_in_a_narrow_window(complete_run: RunStore, tmp_path: Path) -> None:
+    report = write_report(complete_run.path)
+    for document in (report, report.with_name("nodes.html")):
+        assert seen_by_the_browser(document, tmp_path, width_px=500)["over"] == []
+
+
 def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) -> None:
     seen = seen_by_the_browser(write_report(gappy_run.path), tmp_path)
     assert seen["problems"] == [] and seen["over"] == []
