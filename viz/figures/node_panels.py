@@ -69,7 +69,7 @@ def _node(
         "In flight: mean number of requests between file system and completion. "
         "Components: bytes, by the rules of tracer/components.rules."
     )
-    return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline, long_legend=True))
+    return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline))
 
 
 def _scales(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 MOST_POINTS = 4000
 #: Space for phase labels: pixels a row, pixels a character, and the plot's width where it is smallest, on paper.
 _ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 900
+#: Space for the legend: pixels a line, an entry's symbol, a character, and the buttons at its right.
+_LEGEND_PX, _SYMBOL_PX, _LEGEND_CHARACTER_PX, _BUTTONS_PX = 20, 45, 7.8, 240
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,17 @@ def operation_colour(op: str) -> str:
     return OPERATION_COLOURS.get(op, BLACK)
 
 
-def finish(
-    plot: go.Figure, height_px: int, timeline: Timeline | None = None, *, long_legend: bool = False
-) -> go.Figure:
+def finish(plot: go.Figure, height_px: int, timeline: Timeline | None = None) -> go.Figure:
     """Apply the common layout; with a timeline, shade and label its phases. A long legend stands below the buttons."""
     rows = _label_phases(plot, timeline) if timeline is not None else 0
-    buttons_px = 26 if long_legend else 0
-    whole_px = height_px + rows * _ROW_PX + buttons_px
+    lines = _legend_lines(plot)
+    buttons_px = 30 if lines else 0
+    above_px = rows * _ROW_PX + buttons_px + max(lines - 1, 0) * _LEGEND_PX
+    whole_px = height_px + above_px
     plot.update_layout(
         template="plotly_white",
         height=whole_px,
-        margin={"l": 76, "r": 24, "t": 44 + rows * _ROW_PX + buttons_px, "b": 52},
+        margin={"l": 76, "r": 24, "t": 44 + above_px, "b": 52},
         font={"family": FONT, "size": 13, "color": "#222"},
         hovermode="x unified" if timeline is not None else "closest",
         hoverlabel={"font": {"size": 12}},
@@ -78,6 +81,16 @@ def finish(
     plot.update_xaxes(showline=True, linecolor="#999", gridcolor="#eee", zeroline=False)
     plot.update_yaxes(showline=True, linecolor="#999", gridcolor="#e4e4e4", zeroline=False)
     return plot
+
+
+def _legend_lines(plot: go.Figure) -> int:
+    """Lines that the legend takes below the buttons where the plot is smallest; 0 when it fits beside them."""
+    shown = [trace.name for trace in plot.data if trace.name and trace.showlegend is not False]
+    widths_px = [_SYMBOL_PX + len(name) * _LEGEND_CHARACTER_PX for name in shown]
+    if sum(widths_px) <= _PLOT_PX - _BUTTONS_PX:
+        return 0
+    # What does not fit into one line stands in columns, which are as wide as the widest entry.
+    return 1 if sum(widths_px) <= _PLOT_PX else ceil(len(shown) / max(_PLOT_PX // max(widths_px), 1))
 
 
 def time_axis(plot: go.Figure, timeline: Timeline, last_row: int, columns: int = 1) -> None:

@@ -16,7 +16,7 @@ from plotly.subplots import make_subplots
 
 from controller.results.store import RunStore
 from controller.results.timeline import Span, Timeline
-from viz.figures.style import MICROSECONDS, Figure, finish, logarithmic, time_axis
+from viz.figures.style import MICROSECONDS, OPERATION_COLOURS, Figure, finish, logarithmic, time_axis
 from viz.page import figure_section, page
 from viz.report import write_report
 
@@ -166,6 +166,25 @@ def test_names_of_short_phases_do_not_touch(
     for width_px in (1400, 1080):
         seen = seen_by_the_browser(path, tmp_path, width_px)
         assert seen["problems"] == [] and seen["over"] == []
+
+
+@pytest.mark.parametrize(
+    "names", [[*OPERATION_COLOURS][:6], [*OPERATION_COLOURS], [f"component_{i}" for i in range(18)]]
+)
+def test_a_long_legend_touches_neither_buttons_nor_names_of_phases(names: list[str], tmp_path: Path) -> None:
+    second = 10**9
+    plot = make_subplots(rows=1, cols=1)
+    for name in names:
+        plot.add_trace(go.Scatter(x=[0, 60], y=[1, 2], name=name), row=1, col=1)
+    timeline = Timeline(
+        0, 60 * second, (Span("a-load", 0, 20 * second), Span("a-run", 20 * second, 60 * second)), second
+    )
+    time_axis(plot, timeline, 1)
+    figure = Figure("legend", "Legend", "", finish(plot, 300, timeline))
+    path = tmp_path / "page.html"
+    path.write_text(page("Legend", "", [figure_section(figure)]))
+    for width_px in (1400, 500):
+        assert seen_by_the_browser(path, tmp_path, width_px)["over"] == []
 
 
 def test_a_title_beside_long_numbers_touches_no_panel(tmp_path: Path) -> None:
