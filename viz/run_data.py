@@ -7,12 +7,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from controller.errors import DataError
 from controller.results import schema
 from controller.results.convert import open_run
+from controller.results.schema import BETWEEN_PHASES
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
 from controller.results.validate_trace import rows_by_device
@@ -57,6 +60,23 @@ class RunData:
         if state == "traced":
             return "its trace was not collected"
         return f"tracing {state}: {entry['reason']}" if entry.get("reason") else f"tracing {state}"
+
+
+def part_middle_s(run: RunData, rows: pd.DataFrame) -> NDArray[np.float64]:
+    """Middle of the part of the bucket that belongs to the row's phase: a bucket may hold two phases."""
+    spans = {span.phase: span for span in run.timeline.spans}
+    zero, length = run.timeline.start_unix_ns, run.timeline.bucket_ns
+    middles = []
+    for bucket_us, phase in zip(rows["bucket_start_us"], rows["phase"], strict=True):
+        start = zero + int(bucket_us) * 1000
+        end = start + length
+        if phase == BETWEEN_PHASES:
+            start = max([start, *(span.end_unix_ns for span in spans.values() if span.end_unix_ns < end)])
+            end = min([end, *(span.start_unix_ns for span in spans.values() if start <= span.start_unix_ns)])
+        elif phase in spans and start < spans[phase].end_unix_ns and spans[phase].start_unix_ns < end:
+            start, end = max(start, spans[phase].start_unix_ns), min(end, spans[phase].end_unix_ns)
+        middles.append(((start + end) / 2 - zero) / 1e9)
+    return np.array(middles)
 
 
 def load_run(run_dir: Path) -> RunData:

@@ -62,6 +62,18 @@ def test_an_operation_has_the_same_colour_everywhere(complete_run: RunStore) -> 
             assert line.line.color == OPERATION_COLOURS[line.name.split()[0]]
 
 
+def test_operations_are_drawn_inside_their_phase(complete_run: RunStore) -> None:
+    """Phases begin and end within a bucket, and its middle may lie outside of them."""
+    run = load_run(complete_run.path)
+    zero = run.timeline.start_unix_ns
+    shaded = [((s.start_unix_ns - zero) / 1e9, (s.end_unix_ns - zero) / 1e9) for s in run.timeline.spans]
+    for figure in (operations.throughput(run), operations.latency(run)):
+        assert figure.plot is not None
+        for line in figure.plot.data:
+            seen = line.x[~np.isnan(line.y)]
+            assert len(seen) and all(any(start <= x <= end for start, end in shaded) for x in seen), line.name
+
+
 def test_an_entry_of_the_legend_hides_all_lines_of_its_operation(complete_run: RunStore) -> None:
     plot = operations.latency(load_run(complete_run.path)).plot
     assert plot is not None
