@@ -113,7 +113,7 @@ def _panels(
         # The interval of two runs is easily a hundred times the value: it may not press all points into one line.
         plot.update_yaxes(range=[0, max(drawn, min(highest, 2 * drawn)) * 1.08], row=row, col=column)
     plot.update_yaxes(title_text=axis)
-    plot.update_xaxes(title_text="Data servers (count)", dtick=1)
+    plot.update_xaxes(title_text="Data servers (count)", tickvals=sorted({step.servers for step in outcome.steps}))
     plot.update_annotations(font_size=13)
     return Figure(name, title, caption + _ERROR_BARS, finish(plot, rows * _PANEL_PX + 60))
 

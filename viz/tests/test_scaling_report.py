@@ -61,6 +61,14 @@ def test_every_axis_has_a_title_with_its_unit() -> None:
         assert all("(" in title for title in titles), titles
 
 
+def test_a_large_cluster_has_a_tick_for_each_size_only() -> None:
+    """Between 1 and 1000 servers, which is what an experiment may ask for, 1000 numbers would be a black bar."""
+    for draw in FIGURES:
+        plot = draw(series(2, sizes=(1, 30, 1000))).plot
+        assert plot is not None
+        assert [list(axis.tickvals or ()) for axis in plot.select_xaxes()] == [[1, 30, 1000]] * 2
+
+
 def test_a_wide_interval_does_not_hide_the_values() -> None:
     ones = [PhaseMeasurement(n, f"{n}{i}", "w", LOAD, 100.0 * n * (1 + i), 1.0) for n in (1, 2) for i in range(2)]
     plot = scaling.throughput(analyse(ones)).plot
