@@ -39,6 +39,9 @@ MICROSECONDS = "\u00b5s"
 COMPONENT_COLOURS = ("#5E35B1", "#7A9A01", SKY, "#A0522D", "#004D40", "#E7298A", ORANGE, "#7A7A7A")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 
+#: What the figures over several runs say of their error bars.
+INTERVALS = " Bars are 95 % intervals over the runs; one that leaves its panel goes on as the table says."
+
 #: Longest series that is drawn point by point.
 MOST_POINTS = 4000
 #: Space for phase labels: pixels a row, pixels a character, and the plot's width where it is smallest, on paper.
@@ -245,3 +248,10 @@ def error_bars(estimates: Sequence[Estimate]) -> dict[str, object]:
     up = [None if e.high is None else e.high - e.value for e in estimates]
     down = [None if e.low is None else e.value - e.low for e in estimates]
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "width": 4}
+
+
+def range_for(drawn: float, estimates: Sequence[Estimate]) -> list[float]:
+    """A linear axis from 0 for values of at most ``drawn`` and for intervals, unless these are much wider."""
+    highest = max((drawn, *(estimate.high or estimate.value for estimate in estimates)))
+    # The interval of two runs is easily a hundred times the value: it may not press all points into one line.
+    return [0.0, min(highest, 2 * drawn) * 1.08]

@@ -77,6 +77,18 @@ def test_a_wide_interval_does_not_hide_the_values() -> None:
     assert axis.range[0] == 0 and 300 <= axis.range[1] <= 700
 
 
+def test_a_wide_interval_does_not_hide_the_values_against_threads() -> None:
+    ones = [
+        PhaseMeasurement(1, f"{n}{i}", f"w-{n}", PhaseLoad("run", "w", 100, n), 100.0 * n * (1 + i), 1.0)
+        for n in (1, 2)
+        for i in range(2)
+    ]
+    plot = threads.throughput(analyse(ones)).plot
+    assert plot is not None
+    (axis,) = plot.select_yaxes()
+    assert axis.range and axis.range[0] == 0 and 300 <= axis.range[1] <= 700
+
+
 @pytest.mark.parametrize("repeats", [0, 1])
 def test_what_is_not_there_is_not_drawn(repeats: int) -> None:
     outcome = series(repeats, sizes=(1, 2))
