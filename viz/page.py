@@ -122,12 +122,14 @@ def page(title: str, header: str, sections: Sequence[Section]) -> str:
         f'<section class="{part.kind}" id="{quote(part.name)}"><h2>{escape(part.title)}</h2>{part.body}</section>'
         for part in sections
     )
-    return (
+    text = (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style>'
         f"<script>{get_plotlyjs()}</script></head>\n<body>{header}<nav>{contents}</nav>{parts}"
         f"<script>{PRINT_SCRIPT}</script></body></html>\n"
     )
+    # Names of files may hold bytes that are no UTF-8.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _cell(tag: str, cell: Cell) -> str:

@@ -52,7 +52,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except OSError:
+        except BaseException:  # also Ctrl-C
             temporary.unlink(missing_ok=True)
             raise
 

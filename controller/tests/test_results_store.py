@@ -126,3 +126,13 @@ def test_rows_are_known_for_tables_only(tmp_path: Path) -> None:
     assert count_rows(tmp_path / "a.log") is None
     with pytest.raises(DataError, match=r"a\.parquet"):
         count_rows(tmp_path / "a.parquet")
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("controller.results.store.os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "report.html", "new")
+    assert not list(tmp_path.iterdir())

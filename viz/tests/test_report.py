@@ -166,5 +166,14 @@ def test_numbers_are_shown_with_three_digits(value: float | None, shown: str) ->
     assert number(value).text == shown
 
 
+def test_a_name_that_is_no_utf_8_is_shown_escaped(complete_run: RunStore, tmp_path: Path) -> None:
+    folder = shutil.copytree(complete_run.path, tmp_path / "run")
+    store = RunStore.open(folder)
+    # So Python reads the bytes of a file's name, and so JSON keeps them.
+    store.update_manifest(status="partial", reasons=["caf\udce9.csv: the file is missing"])
+    assert "caf\\udce9.csv: the file is missing" in write_report(folder).read_text()
+    assert not list(folder.glob(".*"))
+
+
 def test_text_from_the_run_cannot_become_markup() -> None:
     assert "<script>" not in table([Cell("<script>")], [[Cell("<script>alert(1)</script>")]])
