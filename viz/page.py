@@ -64,6 +64,14 @@ window.addEventListener('afterprint', () => resize({width: null, autosize: true}
 """
 
 
+#: Plotly's; one of its buttons would send the figure to the maker's server.
+_CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtonsToRemove": ["lasso2d", "select2d", "sendChartToCloud"],
+    "plotlyServerURL": "",
+}
+
 #: What stands in a cell whose value is not known.
 UNKNOWN = "\u2013"
 
@@ -107,9 +115,8 @@ def figure_section(figure: Figure) -> Section:
     if figure.plot is None:
         body = f'<p class="absent">{escape(figure.caption)}</p>'
     else:
-        config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
         plot = pio.to_html(
-            figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{quote(figure.name)}", config=config
+            figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{quote(figure.name)}", config=_CONFIG
         )
         body = f'<p class="caption">{escape(figure.caption)}</p><div class="wide">{plot}</div>'
     return Section(figure.name, figure.title, body, "figure")

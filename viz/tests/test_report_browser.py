@@ -32,7 +32,8 @@ window.addEventListener('load', () => setTimeout(() => {
   const fetched = performance.getEntriesByType('resource').map(entry => entry.name);
   const lines = [...document.querySelectorAll('.js-plotly-plot')].map(plot => plot.id + '=' + drawn(plot));
   const over = [...document.querySelectorAll('.js-plotly-plot')].filter(plot => overlapping(plot)).map(plot => plot.id);
-  document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over}) + '</pre>';
+  const buttons = [...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title);
+  document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over, buttons}) + '</pre>';
 }, 1500));
 function drawn(plot) {
   const visible = path => path.getBBox().width + path.getBBox().height > 2;
@@ -112,6 +113,14 @@ def test_the_page_of_every_node_draws_without_an_error(complete_run: RunStore, t
     seen = seen_by_the_browser(write_report(complete_run.path).with_name("nodes.html"), tmp_path, width_px=1280)
     assert seen["problems"] == [] and seen["fetched"] == [] and seen["over"] == []
     assert len(seen["lines"]) == 3
+
+
+def test_no_button_sends_a_run_to_anybody(complete_run: RunStore, tmp_path: Path) -> None:
+    report = write_report(complete_run.path)
+    for document in (report, report.with_name("nodes.html")):
+        buttons = set(seen_by_the_browser(document, tmp_path)["buttons"])
+        local = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"}
+        assert "Download plot as a PNG" in buttons and buttons <= local
 
 
 def test_nothing_overlaps_in_a_narrow_window(complete_run: RunStore, tmp_path: Path) -> None:
