@@ -39,6 +39,8 @@ def mean_latency(run: RunData) -> Figure:
     plot.update_yaxes(title_text="Mean latency (ms)", rangemode="tozero")
     plot.update_xaxes(title_text="Workload (run phase)")
     caption = f"Run phases, all clients. Reads: {', '.join(READING)}; writes: all other operations."
+    if run.ops["intended_p99_us"].notna().any():
+        caption += " Counted from the real start of an operation: what it waited after its schedule is not in it."
     return Figure(name, title, caption, finish(plot, 400))
 
 

@@ -125,6 +125,11 @@ def test_the_bars_are_the_weighted_means(complete_run: RunStore) -> None:
     assert writes.y[1] == pytest.approx(total / (update + delete) / 1000)
 
 
+def test_means_of_an_open_loop_say_what_they_leave_out(complete_run: RunStore, gappy_run: RunStore) -> None:
+    captions = [workloads.mean_latency(load_run(run.path)).caption for run in (complete_run, gappy_run)]
+    assert ["schedule" in caption for caption in captions] == [True, False], "the second is a closed loop"
+
+
 def test_every_operation_that_only_reads_is_drawn_as_a_read(tmp_path: Path) -> None:
     reading = ("READ", "SCAN", "MULTI-GET", "FILTERED-SCAN", "SECONDARY-LOOKUP", "TRAVERSAL")
     writing = ("UPDATE", "READ-MODIFY-WRITE", "BATCH-INSERT")
