@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from controller.results.intervals import Estimate
 from controller.results.scaling import Scaling, Step
 from controller.results.usl import Law
-from viz.figures.style import BLACK, BLUE, INTERVALS, VERMILLION, Figure, error_bars, finish, range_for
+from viz.figures.style import BLACK, BLUE, INTERVALS, VERMILLION, Figure, error_bars, finish, range_for, spacing_for
 
 COLUMNS = 3
 _PANEL_PX = 270
@@ -86,7 +86,10 @@ def _panels(
         return Figure(name, title, "No complete run has a value to draw.", None)
     columns = min(len(phases), COLUMNS)
     rows = ceil(len(phases) / columns)
-    plot = make_subplots(rows=rows, cols=columns, subplot_titles=phases, vertical_spacing=0.3 / rows)
+    plot = make_subplots(
+        rows=rows, cols=columns, subplot_titles=phases, vertical_spacing=0.3 / rows,
+        horizontal_spacing=spacing_for(columns),
+    )  # fmt: skip
     for index, phase in enumerate(phases):
         row, column = index // columns + 1, index % columns + 1
         more(plot, phase, row, column)

@@ -48,6 +48,8 @@ MOST_POINTS = 4000
 _ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 900
 #: Space for the legend: pixels a line, an entry's symbol, a character, and the buttons at its right.
 _LEGEND_PX, _SYMBOL_PX, _LEGEND_CHARACTER_PX, _BUTTONS_PX = 20, 45, 7.8, 240
+#: Further space where panels have titles, and the share of the plot's width that an axis' title and numbers take.
+_TITLES_PX, _AXIS_SHARE = 10, 0.1
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,11 @@ def operation_colour(op: str) -> str:
 
 def finish(plot: go.Figure, height_px: int, timeline: Timeline | None = None) -> go.Figure:
     """Apply the common layout; with a timeline, shade and label its phases. A long legend stands below the buttons."""
+    titles_px = _TITLES_PX if plot.layout.annotations else 0
     rows = _label_phases(plot, timeline) if timeline is not None else 0
     lines = _legend_lines(plot)
     buttons_px = 30 if lines else 0
-    above_px = rows * _ROW_PX + buttons_px + max(lines - 1, 0) * _LEGEND_PX
+    above_px = titles_px + rows * _ROW_PX + buttons_px + max(lines - 1, 0) * _LEGEND_PX
     whole_px = height_px + above_px
     plot.update_layout(
         template="plotly_white",
@@ -248,6 +251,11 @@ def error_bars(estimates: Sequence[Estimate]) -> dict[str, object]:
     up = [None if e.high is None else e.high - e.value for e in estimates]
     down = [None if e.low is None else e.value - e.low for e in estimates]
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "width": 4}
+
+
+def spacing_for(columns: int) -> float:
+    """Space between panels beside each other, each with an axis of its own: as much as it takes, or half of all."""
+    return min(_AXIS_SHARE, 0.5 / columns)
 
 
 def range_for(drawn: float, estimates: Sequence[Estimate]) -> list[float]:

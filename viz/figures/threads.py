@@ -22,6 +22,7 @@ from viz.figures.style import (
     error_bars,
     finish,
     range_for,
+    spacing_for,
 )
 
 _COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
@@ -65,7 +66,9 @@ def _panels(
     found = sweeps(outcome)
     if not found:
         return Figure(name, title, "Every workload was run with one number of threads.", None)
-    plot = make_subplots(rows=1, cols=len(found), subplot_titles=list(found))
+    plot = make_subplots(
+        rows=1, cols=len(found), subplot_titles=list(found), horizontal_spacing=spacing_for(len(found))
+    )
     lines = list(dict.fromkeys(_line(sweep) for of_workload in found.values() for sweep in of_workload))
     drawn: set[str] = set()
     for column, of_workload in enumerate(found.values(), 1):

@@ -14,11 +14,13 @@ import plotly.graph_objects as go
 import pytest
 from plotly.subplots import make_subplots
 
+from controller.results.scaling import PhaseLoad, PhaseMeasurement, analyse
 from controller.results.store import RunStore
 from controller.results.timeline import Span, Timeline
 from viz.figures.style import MICROSECONDS, OPERATION_COLOURS, Figure, finish, logarithmic, time_axis
 from viz.page import figure_section, page
 from viz.report import write_report
+from viz.scaling_report import write_scaling_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -127,6 +129,25 @@ def test_nothing_overlaps_in_a_narrow_window(complete_run: RunStore, tmp_path: P
     report = write_report(complete_run.path)
     for document in (report, report.with_name("nodes.html")):
         assert seen_by_the_browser(document, tmp_path, width_px=500)["over"] == []
+
+
+@pytest.mark.parametrize("threads", [(64,), (1, 8, 64)], ids=["against servers", "against threads"])
+def test_the_report_of_a_series_draws_and_nothing_overlaps(threads: tuple[int, ...], tmp_path: Path) -> None:
+    ones = [
+        PhaseMeasurement(
+            servers, f"r{i}", f"{workload}-{count}-run", PhaseLoad("run", workload, 100_000, count),
+            1000.0 * servers * count + i, 100.0 / servers / count,
+        )
+        for workload in ("write-only", "read-only", "scan-only", "read-modify-write-only")
+        for count in threads
+        for servers in ((1, 3, 5) if len(threads) == 1 else (1,))
+        for i in range(2)
+    ]  # fmt: skip
+    report = write_scaling_report(tmp_path, analyse(ones))
+    for width_px in (1400, 500):
+        seen = seen_by_the_browser(report, tmp_path, width_px)
+        assert seen["problems"] == [] and seen["fetched"] == [] and seen["over"] == []
+        assert len(seen["lines"]) == (4 if len(threads) == 1 else 2)
 
 
 def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) -> None:
