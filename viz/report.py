@@ -9,7 +9,7 @@ from controller.results.schema import ALL_OPERATIONS, REPORT
 from controller.results.store import write_atomically
 from viz import tables
 from viz.figures import layers, node_io, operations, workloads
-from viz.node_pages import write_node_pages
+from viz.node_pages import FILE, node_pages
 from viz.page import Section, figure_section, page
 from viz.run_data import RunData, load_run
 
@@ -34,13 +34,16 @@ def write_report(run_dir: Path) -> Path:
         Section("calls", "Calls on files", tables.calls(run)),
         Section("system", "Versions, hardware, settings", tables.system(run)),
     ]
-    nodes = write_node_pages(run, header(run))
-    if nodes is not None:
-        sections.insert(2, Section("nodes", "Every node", f'<p><a href="{nodes.name}">{NODE_PAGES}</a></p>'))
-    path = run.store.path / REPORT
-    write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
-    run.store.record_files([path, *([nodes] if nodes is not None else [])])
-    return path
+    pages = {}
+    if (nodes := node_pages(run, header(run))) is not None:
+        pages[FILE] = nodes
+        sections.insert(2, Section("nodes", "Every node", f'<p><a href="{FILE}">{NODE_PAGES}</a></p>'))
+    pages[REPORT] = page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections)
+    # Only when all are drawn: the manifest lists what stands in each.
+    for name, text in pages.items():
+        write_atomically(run.store.path / name, text)
+    run.store.record_files(run.store.path / name for name in pages)
+    return run.store.path / REPORT
 
 
 def header(run: RunData) -> str:

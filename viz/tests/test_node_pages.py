@@ -17,6 +17,7 @@ from controller.results.finish import finish
 from controller.results.schema import TIMED
 from controller.results.store import RunStore
 from controller.results.timeline import Timeline
+from controller.results.validate import check_files
 from controller.tests.synthetic.run import write_run
 from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
@@ -114,6 +115,23 @@ def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:
 def test_a_run_without_traces_has_no_pages(untraced_run: RunStore) -> None:
     write_report(untraced_run.path)
     assert not (untraced_run.path / "nodes.html").exists()
+
+
+def test_a_report_that_is_interrupted_leaves_the_pages_that_the_manifest_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    write_report(store.path)
+    store.update_manifest(experiment="another")
+
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("viz.report.page", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(store.path)
+    assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
 
 
 def test_nodes_without_a_trace_are_left_out(gappy_run: RunStore) -> None:
