@@ -56,7 +56,9 @@ class RunData:
         if self.joined.loc[self.joined["node"] == node, "io_reads"].notna().any():
             return "traced, but no I/O of it was timed"
         entry = self.manifest.get("tracing", {}).get(node, {})
-        state = entry.get("state", "not traced")
+        state = entry.get("state")
+        if state is None:
+            return "not traced"
         if state == "traced":
             return "its trace was not collected"
         return f"tracing {state}: {entry['reason']}" if entry.get("reason") else f"tracing {state}"

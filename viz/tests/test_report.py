@@ -109,6 +109,12 @@ def test_a_run_whose_data_contradict_each_other_has_not_passed_every_check(compl
     assert "check passed" not in text and "is not complete" in text
 
 
+def test_a_node_of_which_the_manifest_knows_nothing_was_not_traced(untraced_run: RunStore) -> None:
+    run = load_run(untraced_run.path)
+    assert run.missing_trace("node1").startswith("tracing unavailable: no right")
+    assert replace(run, manifest=run.manifest | {"tracing": {}}).missing_trace("node1") == "not traced"
+
+
 def test_a_run_without_anything_has_a_page_without_plots(empty_run: RunStore) -> None:
     text = text_of(empty_run)
     assert "No client has reported an operation" in text
