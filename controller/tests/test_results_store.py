@@ -136,3 +136,16 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(KeyboardInterrupt):
         write_atomically(tmp_path / "report.html", "new")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_limit_of_the_size_of_files_is_one_error_that_names_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ulimit -f`, which the report of 5 MB is the first to meet."""
+
+    def limited(_: int) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr("controller.results.store.os.fsync", limited)
+    with pytest.raises(RunError, match=r"cannot write .*report\.html: File too large"):
+        write_atomically(tmp_path / "report.html", "new")
