@@ -89,7 +89,7 @@ def _scales(
         (3, 2): (f"MiB {bucket} a component", components[["bytes"]] / _MIB),
     }
     for (row, column), (title, values) in linear.items():
-        most = float(np.nanmax([1e-9, *values.to_numpy(float).ravel()]))
+        most = float(np.nanmax([0.0, *values.to_numpy(float).ravel()])) or 1.0
         plot.update_yaxes(
             type="linear", range=[0, 1.06 * most], tickvals=None, ticktext=None, title_text=title, row=row, col=column
         )

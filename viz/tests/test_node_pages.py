@@ -92,6 +92,15 @@ def test_a_name_of_a_node_cannot_become_markup(tmp_path: Path) -> None:
         assert "plotly-graph-div" in text and "<img" not in text, name
 
 
+def test_a_panel_without_anything_has_no_axis_of_billionths(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",), ios_per_second=0).store
+    finish(store.path)
+    (figure,) = panels(load_run(store.path), load_node_data(store.path))
+    assert figure.plot is not None
+    linear = [axis.range for axis in figure.plot.select_yaxes() if axis.type == "linear"]
+    assert len(linear) == 4 and all(top >= 1 for _, top in linear)
+
+
 def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
     data = load_node_data(complete_run.path)
     by_node: dict[str, int] = defaultdict(int)
