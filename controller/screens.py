@@ -33,6 +33,8 @@ _METRICS = {
     "p999_us": "p99.9 (ms)",
     "errors": "errors",
 }
+#: Of an open loop: with the time that an operation waited for its client.
+_FROM_SCHEDULE = {"intended_p99_us": "p99 from schedule (ms)"}
 
 
 def verdict(result: Verdict, form: str) -> str:
@@ -151,12 +153,14 @@ def _summary_table(store: RunStore) -> str:
     for row in _summary(store):
         if ":" not in row["op"]:  # `io:...` rows are the nodes' I/O
             cells.setdefault((row["phase"], row["op"]), {})[row["metric"]] = row["value"]
+    scheduled = any(values.get(metric) for values in cells.values() for metric in _FROM_SCHEDULE)
+    metrics = _METRICS | (_FROM_SCHEDULE if scheduled else {})
     rows = [
-        [phase, op, *(_cell(metric, values.get(metric, "")) for metric in _METRICS)]
+        [phase, op, *(_cell(metric, values.get(metric, "")) for metric in metrics)]
         for (phase, op), values in cells.items()
         if phase
     ]
-    return _table(["phase", "operation", *_METRICS.values()], rows, right_from=2) if rows else ""
+    return _table(["phase", "operation", *metrics.values()], rows, right_from=2) if rows else ""
 
 
 def _cell(metric: str, value: str) -> str:

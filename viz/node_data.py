@@ -16,6 +16,7 @@ from controller.results.timeline import Timeline, bucket_of
 
 #: Component of I/O that no file and no rule of the tracer's explains.
 UNEXPLAINED = "not attributed"
+_NEEDED = ("node", "t_unix_ns", "vfs_ns", "total_ns", "size_bytes", "component")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def load_node_data(run_dir: Path) -> NodeData:
         keys = ["node", "bucket_start_us"]
         return NodeData(pd.DataFrame(columns=[*keys, "requests"]), pd.DataFrame(columns=[*keys, "component", "bytes"]))
     with engine() as connection:
-        rows = connection.read_parquet(files)
+        rows = connection.read_parquet(files).select(*_NEEDED)
         return NodeData(
             connection.to_pandas(in_flight_expression(rows, run.timeline)),
             connection.to_pandas(component_expression(rows, run.timeline)),

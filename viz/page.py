@@ -6,11 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isnan
+from urllib.parse import quote
 
 import plotly.io as pio
 from plotly.offline import get_plotlyjs
 
 from viz.figures.style import FONT, Figure, significant
+
+#: Narrower plots are scrolled: their labels would lie over each other.
+LEAST_WIDTH_PX = 1000
 
 STYLE = f"""
 :root {{ color-scheme: light; }}
@@ -38,6 +42,7 @@ td:first-child {{ white-space: nowrap; }}
 td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 tr.total td {{ font-weight: 600; border-top: 1px solid #bbb; }}
 .wide {{ overflow-x: auto; }}
+.plotly-graph-div {{ min-width: {LEAST_WIDTH_PX}px; }}
 ul.findings {{ margin: 6px 0; padding-left: 22px; }}
 .error {{ color: #a82a1e; }}
 .warning {{ color: #7a4f00; }}
@@ -59,6 +64,14 @@ window.addEventListener('afterprint', () => resize({width: null, autosize: true}
 """
 
 
+#: Plotly's; one of its buttons would send the figure to the maker's server.
+_CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtonsToRemove": ["lasso2d", "select2d", "sendChartToCloud"],
+    "plotlyServerURL": "",
+}
+
 #: What stands in a cell whose value is not known.
 UNKNOWN = "\u2013"
 
@@ -73,7 +86,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with its own heading and entry in the table of contents; `body` is HTML."""
+    """A part of the page with its own heading and entry in the table of contents; `body` is HTML, the others text."""
 
     name: str
     title: str
@@ -102,27 +115,28 @@ def figure_section(figure: Figure) -> Section:
     if figure.plot is None:
         body = f'<p class="absent">{escape(figure.caption)}</p>'
     else:
-        config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
         plot = pio.to_html(
-            figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{figure.name}", config=config
+            figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{quote(figure.name)}", config=_CONFIG
         )
-        body = f'<p class="caption">{escape(figure.caption)}</p>{plot}'
+        body = f'<p class="caption">{escape(figure.caption)}</p><div class="wide">{plot}</div>'
     return Section(figure.name, figure.title, body, "figure")
 
 
 def page(title: str, header: str, sections: Sequence[Section]) -> str:
     """The whole document; plotly.js is inlined once, nothing is loaded from anywhere."""
-    contents = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
+    contents = "".join(f'<a href="#{quote(section.name)}">{escape(section.title)}</a>' for section in sections)
     parts = "".join(
-        f'<section class="{part.kind}" id="{part.name}"><h2>{escape(part.title)}</h2>{part.body}</section>'
+        f'<section class="{part.kind}" id="{quote(part.name)}"><h2>{escape(part.title)}</h2>{part.body}</section>'
         for part in sections
     )
-    return (
+    text = (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style>'
         f"<script>{get_plotlyjs()}</script></head>\n<body>{header}<nav>{contents}</nav>{parts}"
         f"<script>{PRINT_SCRIPT}</script></body></html>\n"
     )
+    # Names of files may hold bytes that are no UTF-8.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _cell(tag: str, cell: Cell) -> str:

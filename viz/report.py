@@ -9,7 +9,7 @@ from controller.results.schema import ALL_OPERATIONS, REPORT
 from controller.results.store import write_atomically
 from viz import tables
 from viz.figures import layers, node_io, operations, workloads
-from viz.node_pages import write_node_pages
+from viz.node_pages import FILE, node_pages
 from viz.page import Section, figure_section, page
 from viz.run_data import RunData, load_run
 
@@ -34,24 +34,29 @@ def write_report(run_dir: Path) -> Path:
         Section("calls", "Calls on files", tables.calls(run)),
         Section("system", "Versions, hardware, settings", tables.system(run)),
     ]
-    nodes = write_node_pages(run, header(run))
-    if nodes is not None:
-        sections.insert(2, Section("nodes", "Every node", f'<p><a href="{nodes.name}">{NODE_PAGES}</a></p>'))
-    path = run.store.path / REPORT
-    write_atomically(path, page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections))
-    run.store.record_files([path, *([nodes] if nodes is not None else [])])
-    return path
+    pages = {}
+    if (nodes := node_pages(run, header(run))) is not None:
+        pages[FILE] = nodes
+        sections.insert(2, Section("nodes", "Every node", f'<p><a href="{FILE}">{NODE_PAGES}</a></p>'))
+    pages[REPORT] = page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections)
+    # Only when all are drawn: the manifest lists what stands in each.
+    for name, text in pages.items():
+        write_atomically(run.store.path / name, text)
+    run.store.record_files(run.store.path / name for name in pages)
+    return run.store.path / REPORT
 
 
 def header(run: RunData) -> str:
-    """Title, status, run id and the verdict in one sentence."""
+    """Title, status, what the experiment says of itself, run id and the verdict in one sentence."""
     status = str(run.manifest.get("status", "failed"))
     known = status if status in ("complete", "partial") else "failed"
+    description = str(run.plan.get("description", ""))
     reasons = "".join(f"<li>{escape(str(text))}</li>" for text in run.manifest.get("reasons", []))
     return (
         f"<header><h1>{escape(str(run.manifest.get('experiment', 'run')))}"
         f'<span class="status {known}">{escape(status)}</span></h1>'
-        f'<p class="run">run {escape(run.store.run_id)}</p><p>{escape(verdict(run))}</p>'
+        + (f'<p class="run">{escape(description)}</p>' if description else "")
+        + f'<p class="run">run {escape(run.store.run_id)}</p><p>{escape(verdict(run))}</p>'
         + (f'<ul class="findings error">{reasons}</ul>' if reasons else "")
         + "</header>"
     )
@@ -61,18 +66,23 @@ def verdict(run: RunData) -> str:
     """What was done and what was lost, in numbers."""
     everything = run.summary[run.summary["op"] == ALL_OPERATIONS]
     totals = everything.groupby("metric")["value"].sum()
-    done, failed = int(totals.get("count", 0)), int(totals.get("errors", 0))
-    lost = {node: count for node, count in run.manifest.get("lost_events", {}).items() if node in run.traces}
-    emitted = sum(trace.get("emitted", 0) for trace in run.traces.values())
-    seconds = (run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9
-    operations_text = f"{done:,} operations in {len(run.timeline.spans)} phases, {failed:,} failed"
+    phases = f"in {len(run.timeline.spans)} phases"
+    done = f"No client has reported an operation {phases}"
+    if "count" in totals:
+        done = f"{int(totals['count']):,} operations {phases}, {int(totals['errors']):,} failed"
+    took = f"The run took {(run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9:,.0f} s."
     if not run.traces:
-        return f"{operations_text}; no I/O was traced. The run took {seconds:,.0f} s."
+        return f"{done}; no I/O was traced. {took}"
     nodes = f"{len(run.traces)} node{'s' if len(run.traces) != 1 else ''}"
-    return (
-        f"{operations_text}; {emitted:,} I/Os traced on {nodes}, {sum(lost.values()):,} lost. "
-        f"The run took {seconds:,.0f} s."
-    )
+    emitted, dropped = _total(run, "emitted") or "an unknown number of", _total(run, "dropped") or "an unknown number"
+    return f"{done}; {emitted} I/Os traced on {nodes}, {dropped} lost. {took}"
+
+
+def _total(run: RunData, counter: str) -> str:
+    """One of the tracers' counters over all nodes; empty when one of them does not have it."""
+    if not all(counter in trace for trace in run.traces.values()):
+        return ""
+    return f"{sum(trace[counter] for trace in run.traces.values()):,}"
 
 
 def remarks(run: RunData) -> str:
@@ -86,6 +96,9 @@ def remarks(run: RunData) -> str:
             where.setdefault(("", f"layer {layer} is missing: {why}"), []).append(node)
     lines += [(kind, f"{', '.join(nodes)}: {text}") for (kind, text), nodes in where.items()]
     if not lines:
-        return "<p>None: every check passed, every layer of every traced node is visible.</p>"
+        visible = "every layer of every traced node is visible"
+        if run.manifest.get("reasons"):
+            return f"<p>No warning, and {visible}. Why the run is not complete stands at the head of this page.</p>"
+        return f"<p>None: every check passed, {visible}.</p>"
     items = "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in dict.fromkeys(lines))
     return f'<ul class="findings">{items}</ul>'

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from controller.errors import DataError
 from controller.results import schema
 from controller.results.convert import open_run
+from controller.results.schema import BETWEEN_PHASES
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
 from controller.results.validate_trace import rows_by_device
+
+_JOIN_AGAIN = "make the tables again from the raw files: `strata join RUN`"
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,32 @@ class RunData:
 
     def missing_trace(self, node: str) -> str:
         """Why a node has no I/O, as one clause."""
+        if self.joined.loc[self.joined["node"] == node, "io_reads"].notna().any():
+            return "traced, but no I/O of it was timed"
         entry = self.manifest.get("tracing", {}).get(node, {})
-        state = entry.get("state", "not traced")
+        state = entry.get("state")
+        if state is None:
+            return "not traced"
         if state == "traced":
             return "its trace was not collected"
         return f"tracing {state}: {entry['reason']}" if entry.get("reason") else f"tracing {state}"
+
+
+def part_middle_s(run: RunData, rows: pd.DataFrame) -> NDArray[np.float64]:
+    """Middle of the part of the bucket that belongs to the row's phase: a bucket may hold two phases."""
+    spans = {span.phase: span for span in run.timeline.spans}
+    zero, length = run.timeline.start_unix_ns, run.timeline.bucket_ns
+    middles = []
+    for bucket_us, phase in zip(rows["bucket_start_us"], rows["phase"], strict=True):
+        start = zero + int(bucket_us) * 1000
+        end = start + length
+        if phase == BETWEEN_PHASES:
+            start = max([start, *(span.end_unix_ns for span in spans.values() if span.end_unix_ns < end)])
+            end = min([end, *(span.start_unix_ns for span in spans.values() if start <= span.start_unix_ns)])
+        elif phase in spans and start < spans[phase].end_unix_ns and spans[phase].start_unix_ns < end:
+            start, end = max(start, spans[phase].start_unix_ns), min(end, spans[phase].end_unix_ns)
+        middles.append(((start + end) / 2 - zero) / 1e9)
+    return np.array(middles)
 
 
 def load_run(run_dir: Path) -> RunData:
@@ -76,11 +104,29 @@ def _table(store: RunStore, table: schema.Table) -> pd.DataFrame:
     path = store.path / table.path
     texts = {column.name: "str" for column in table.columns if column.kind == "string"}
     try:
-        return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+        content = path.read_bytes()
+        found = pd.read_csv(BytesIO(content), dtype=texts, keep_default_na=False, na_values=[""])
     except FileNotFoundError:
         raise DataError(f"{path} is missing", hint="join the run first: `strata join RUN`") from None
     except (ValueError, OSError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {error}", hint=_JOIN_AGAIN) from error
+    if damage := _damage(content, found, table):
+        raise DataError(f"{path} is damaged: {damage}", hint=_JOIN_AGAIN)
+    return found
+
+
+def _damage(content: bytes, found: pd.DataFrame, table: schema.Table) -> str:
+    """What a table cannot be drawn for; empty when it can."""
+    if not content.endswith(b"\n"):
+        return "its last line is cut off"
+    for column in table.columns:
+        if "{op}" in column.name:  # of each operation of the run
+            continue
+        if column.name not in found:
+            return f"it has no column {column.name}"
+        if column.kind != "string" and len(found) and not is_numeric_dtype(found[column.name]):
+            return f"something in its column {column.name} is no number"
+    return ""
 
 
 def _descriptions(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from controller.results.intervals import Estimate
 from controller.results.machines import servers_share_a_machine
@@ -161,6 +162,7 @@ def run_list(folder: Path) -> str:
         status = str(manifest.get("status", "failed"))
         counted = "" if is_complete(store) else " (not counted)"
         reasons = "; ".join(map(str, manifest.get("reasons", [])))
-        name = f'<a href="{place}/{REPORT}">{place}</a>' if (store.path / REPORT).is_file() else place
+        link = f'<a href="{quote(place)}/{REPORT}">{escape(place)}</a>'
+        name = link if (store.path / REPORT).is_file() else escape(place)
         items.append(f"<li>{name}: {escape(status)}{counted}{escape(': ' + reasons if reasons else '')}</li>")
     return f"<ul>{''.join(items)}</ul>"

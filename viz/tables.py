@@ -14,6 +14,8 @@ from viz.run_data import RunData
 #: loop devices that no run uses.
 _NO_FACTS = ("schema_version", "node", "tracing.tracing_modes")
 _LATENCIES = {"mean": "mean_us", "p50": "p50_us", "p99": "p99_us", "p99.9": "p999_us", "max": "max_us"}
+#: Of an open loop: with the time that an operation waited for its client, which the others leave out.
+_FROM_SCHEDULE = {"p50 from schedule": "intended_p50_us", "p99 from schedule": "intended_p99_us"}
 
 
 def headline(run: RunData) -> str:
@@ -28,9 +30,11 @@ def headline(run: RunData) -> str:
     phases = [phase for phase in dict.fromkeys(run.summary["phase"]) if (phase, ALL_OPERATIONS, "count") in values]
     if not phases:
         return '<p class="absent">No client has reported an operation.</p>'
+    scheduled = run.summary["metric"].isin(list(_FROM_SCHEDULE.values())).any()
+    latencies = _LATENCIES | (_FROM_SCHEDULE if scheduled else {})
     head = [Cell("phase"), Cell("operation")] + [
         Cell(text, number=True)
-        for text in ("operations", "errors", "throughput (ops/s)", *(f"{name} (ms)" for name in _LATENCIES))
+        for text in ("operations", "errors", "throughput (ops/s)", *(f"{name} (ms)" for name in latencies))
     ]
     rows: list[list[Cell]] = []
     totals: set[int] = set()
@@ -40,7 +44,7 @@ def headline(run: RunData) -> str:
             if op == ALL_OPERATIONS:
                 totals.add(len(rows))
             counts = [values.get((phase, op, m)) for m in ("count", "errors", "throughput_ops_per_s")]
-            times = [values.get((phase, op, metric)) for metric in _LATENCIES.values()]
+            times = [values.get((phase, op, metric)) for metric in latencies.values()]
             label = phase if op == ALL_OPERATIONS else ""
             rows.append(
                 [

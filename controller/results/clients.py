@@ -78,18 +78,21 @@ def histogram_counts(clients: list[ClientPhase], clocks: dict[str, NodeClock]) -
     return pa.concat_tables(tables)
 
 
-def measured_windows(clients: list[ClientPhase], counts: pa.Table) -> dict[str, tuple[int, int]]:
-    """phase -> [start, end) in which any of its clients measured (unix ns, controller's clock).
+def client_windows(clients: list[ClientPhase], counts: pa.Table) -> dict[tuple[str, str], tuple[int, int]]:
+    """(client, phase) -> [start, end) in which that client measured (unix ns, controller's clock).
 
-    The clients' summaries say it; where one is missing (killed client), its histogram intervals do.
+    The client's summary says it; where that is missing (killed client), its histogram intervals do.
     """
+    found = {(part.client, part.phase): _window(part, counts) for part in clients}
+    return {key: window for key, window in found.items() if window is not None}
+
+
+def measured_windows(by_client: dict[tuple[str, str], tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """phase -> [start, end) in which any of its clients measured."""
     windows: dict[str, tuple[int, int]] = {}
-    for part in clients:
-        window = _window(part, counts)
-        if window is None:
-            continue
-        before = windows.get(part.phase, window)
-        windows[part.phase] = (min(before[0], window[0]), max(before[1], window[1]))
+    for (_, phase), window in by_client.items():
+        before = windows.get(phase, window)
+        windows[phase] = (min(before[0], window[0]), max(before[1], window[1]))
     return windows
 
 

@@ -105,11 +105,11 @@ def read_clock(path: Path) -> NodeClock:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         readings = sorted((tuple(int(row[name]) for name in COLUMNS) for row in rows), key=lambda row: row[1])
-    except (KeyError, TypeError, ValueError, OSError) as error:
+        table = np.array(readings, dtype=np.int64)
+    except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise DataError(f"{path} is no clock table ({', '.join(COLUMNS)}; whole numbers): {error}") from error
     if not readings:
         return UNREAD
-    table = np.array(readings, dtype=np.int64)
     if (table[:, 3] < 0).any():
         raise DataError(f"{path} holds a negative error bound")
     return NodeClock(table[:, 0], table[:, 1], table[:, 2], int(table[:, 3].max()))

@@ -31,7 +31,7 @@ from controller.results.block_io import (
     io_totals,
     traced_files,
 )
-from controller.results.clients import histogram_counts, measured_windows
+from controller.results.clients import client_windows, histogram_counts, measured_windows
 from controller.results.convert import Run, convert, open_run, write_csv
 from controller.results.engine import engine
 from controller.results.operations import operation_grid, ops_expression, run_statistics
@@ -68,8 +68,9 @@ def join(run_dir: Path, *, io_csv: bool = True) -> JoinOutcome:
 
 def _evaluate(connection: Any, run: Run) -> dict[str, pa.Table]:
     counts = histogram_counts(run.clients, run.clocks)
-    windows = measured_windows(run.clients, counts)
-    grid = operation_grid(run, counts, windows)
+    by_client = client_windows(run.clients, counts)
+    windows = measured_windows(by_client)
+    grid = operation_grid(run, counts, by_client)
     histograms = ibis.memtable(counts)
     ops_table = connection.to_pyarrow(ops_expression(histograms, ibis.memtable(grid), run.timeline))
     ops = ibis.memtable(ops_table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 import ibis
@@ -49,8 +50,8 @@ def run_statistics(histograms: ir.Table, keys: list[str]) -> ir.Table:
     )
 
 
-def operation_grid(run: Run, counts: pa.Table, windows: dict[str, tuple[int, int]]) -> pa.Table:
-    """The cells of ops.csv inside the measured windows: bucket, phase, op and the seconds measured there.
+def operation_grid(run: Run, counts: pa.Table, windows: dict[tuple[str, str], tuple[int, int]]) -> pa.Table:
+    """The cells of ops.csv inside the measured windows of the clients: bucket, phase, op and the seconds measured.
 
     In these cells a count of 0 is a fact. An operation belongs to a phase when any client counted it there.
     """
@@ -59,9 +60,12 @@ def operation_grid(run: Run, counts: pa.Table, windows: dict[str, tuple[int, int
         operations.setdefault(phase, set()).add(op)
     for part in run.clients:
         operations.setdefault(part.phase, set()).update(part.operations)
+    by_phase: dict[str, list[tuple[int, int]]] = {}
+    for (_, phase), window in windows.items():
+        by_phase.setdefault(phase, []).append(window)
     rows: list[dict[str, Any]] = []
-    for phase, (start, end) in windows.items():
-        covered = _covered_seconds(run.timeline, start, end)
+    for phase, of_clients in by_phase.items():
+        covered = _covered_seconds(run.timeline, of_clients)
         rows += [
             {"bucket_start_us": bucket, "phase": phase, "op": op, "covered_s": seconds}
             for op in sorted(operations[phase])
@@ -70,8 +74,25 @@ def operation_grid(run: Run, counts: pa.Table, windows: dict[str, tuple[int, int
     return pa.Table.from_pylist(rows, schema=_GRID_SCHEMA)
 
 
-def _covered_seconds(timeline: Timeline, start_unix_ns: int, end_unix_ns: int) -> dict[int, float]:
-    """bucket -> seconds of [start, end) whose histogram intervals are counted in that bucket."""
+def _covered_seconds(timeline: Timeline, windows: list[tuple[int, int]]) -> dict[int, float]:
+    """bucket -> seconds in which the operations that are counted there were done.
+
+    Clients do not begin and end together, and each one's intervals count from its own start: the mean of those that
+    measured through the whole bucket; where none did, of the one whose intervals there are longest.
+    """
+    whole: dict[int, list[float]] = {}
+    longest: dict[int, float] = {}
+    for start, end in windows:
+        for bucket, seconds in _interval_seconds(timeline, start, end).items():
+            longest[bucket] = max(seconds, longest.get(bucket, 0.0))
+            begin = timeline.start_unix_ns + bucket * 1000
+            if start <= begin and begin + timeline.bucket_ns <= end:
+                whole.setdefault(bucket, []).append(seconds)
+    return {bucket: fmean(whole.get(bucket, [longest[bucket]])) for bucket in sorted(longest)}
+
+
+def _interval_seconds(timeline: Timeline, start_unix_ns: int, end_unix_ns: int) -> dict[int, float]:
+    """bucket -> seconds of one client's [start, end) whose histogram intervals are counted in that bucket."""
     covered: dict[int, float] = {}
     for begin in range(start_unix_ns, end_unix_ns, INTERVAL_NS):
         length = min(INTERVAL_NS, end_unix_ns - begin)

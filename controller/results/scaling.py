@@ -7,6 +7,7 @@ runs, never over the seconds of one run.
 from __future__ import annotations
 
 import csv
+import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from controller.errors import DataError
 from controller.results import schema
 from controller.results.convert import write_csv
 from controller.results.intervals import Estimate, mean, quotient
@@ -190,7 +192,7 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
         for row in _rows(store, schema.SUMMARY)
         if row["op"] == schema.ALL_OPERATIONS and row["value"]
     }
-    io = _io_times(_rows(store, schema.IO))
+    io_times = _io_times(_rows(store, schema.IO))
     tables = {phase["name"]: phase["table"] for phase in store.plan()["phases"]}
     placed = placements(store.events(), tables)
     return [
@@ -201,7 +203,7 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
             load=PhaseLoad(phase["kind"], phase["workload"], phase["record_count"], phase["threads"]),
             throughput_ops_per_s=values.get((phase["name"], "throughput_ops_per_s")),
             runtime_s=values.get((phase["name"], "runtime_s")),
-            io_time_ns=io.get(phase["name"], {}),
+            io_time_ns=io_times.get(phase["name"], {}),
             regions=placed.get(phase["name"], {}).get("regions"),
             locality=placed.get(phase["name"], {}).get("locality", {}),
         )
@@ -240,8 +242,19 @@ def _io_times(rows: Iterable[Mapping[str, str]]) -> dict[str, dict[tuple[str, st
 
 
 def _rows(store: RunStore, table: schema.Table) -> list[dict[str, str]]:
-    with (store.path / table.path).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    path = store.path / table.path
+    try:
+        text = path.read_text(encoding="utf-8")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        rows = list(reader)
+        if not text.endswith("\n"):
+            raise ValueError("its last line is cut off")
+        if missing := set(table.names).difference(reader.fieldnames or ()):
+            raise ValueError(f"it has no column {min(missing)}")
+    except (OSError, ValueError, csv.Error) as error:
+        hint = f"make the tables again from the raw files: `strata join {store.path}`"
+        raise DataError(f"{path} cannot be used: {error}", hint=hint) from error
+    return rows
 
 
 def write_tables(outcome: Scaling, folder: Path) -> list[Path]:

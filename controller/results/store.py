@@ -36,7 +36,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise RunError(f"no space left on device while writing {path}", hint="free some space") from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EIO):
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise RunError(f"cannot write {path}: {os.strerror(error.errno)}") from error
         raise
 
@@ -52,7 +52,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except OSError:
+        except BaseException:  # also Ctrl-C
             temporary.unlink(missing_ok=True)
             raise
 

@@ -108,7 +108,9 @@ def test_readings_are_sorted_and_the_largest_bound_counts(tmp_path: Path) -> Non
     assert node.error_bound_ns == 900
 
 
-@pytest.mark.parametrize("content", ["t_unix_ns\n1\n", HEAD + "1,2,x,4\n", HEAD + "1,2\n", HEAD + "1,2,3,-4\n"])
+@pytest.mark.parametrize(
+    "content", ["t_unix_ns\n1\n", HEAD + "1,2,x,4\n", HEAD + "1,2\n", HEAD + "1,2,3,-4\n", HEAD + f"{1 << 64},2,3,4\n"]
+)
 def test_a_damaged_clock_table_is_a_data_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "clock.csv").write_text(content)
     with pytest.raises(DataError, match=r"clock\.csv"):

@@ -23,7 +23,7 @@ from controller.results import schema
 from controller.results.finish import finish
 from controller.results.join import join
 from controller.tests.synthetic import SECOND, T0
-from controller.tests.synthetic.clients import Phase
+from controller.tests.synthetic.clients import Phase, write_hdr
 from controller.tests.synthetic.run import Truth, write_run
 
 SHORT = (
@@ -184,6 +184,25 @@ def test_zero_operations_in_a_bucket_of_the_window_are_counted_as_zero(tmp_path:
     empty = [row for row in ops if row["count"] == "0"]
     assert len(empty) >= 27
     assert all(row["latency_p99_us"] == "" and float(row["throughput_ops_per_s"]) == 0 for row in empty)
+
+
+@pytest.mark.parametrize("late_s", [0.4, 0.7, 1.6])
+def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp_path: Path, late_s: float) -> None:
+    """As after a warm-up, which each client ends for itself. Here each does 100 operations in a second."""
+    phases = (Phase("r", "run", "w", 0.0, 10.0, {"READ": 1000}, {"READ": 1.0}),)
+    written = write_run(tmp_path, phases=phases)
+    for client, begin in (("client1", T0), ("client2", T0 + int(late_s * SECOND))):
+        steady = [{"start": begin + i * SECOND // 100, "latency_ns": 1_000_000} for i in range(1000)]
+        folder = written.store.client_dir(client, "r")
+        write_hdr(folder / "READ.hdr", steady, begin)
+        summary = json.loads((folder / "summary.json").read_text())
+        times = {"start_unix_ns": begin, "end_unix_ns": begin + 10 * SECOND}
+        (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+    join(written.store.path)
+    ops = rows(written, "ops.csv")
+    assert sum(int(row["count"]) for row in ops) == 2000
+    assert {float(row["throughput_ops_per_s"]) for row in ops} <= {100.0, 200.0}
+    assert [float(row["throughput_ops_per_s"]) for row in ops][2:9] == [200.0] * 7
 
 
 def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from controller.errors import DataError
 from controller.results import schema
 from controller.results.finish import finish
 from controller.results.scaling import (
@@ -163,6 +165,27 @@ def test_runs_are_read_with_their_size_and_their_io_time(series: tuple[Path, dic
             operations = sum(row["phase"] == one.phase for row in truth.operations)
             assert one.throughput_ops_per_s is not None and one.runtime_s is not None
             assert one.throughput_ops_per_s * one.runtime_s == pytest.approx(operations, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["joined/summary.csv", "joined/io.csv"])
+@pytest.mark.parametrize(
+    "content", [None, b"\xff\xfe", b"a,b\n1,2\n", b"cut"], ids=["gone", "no text", "other", "cut off"]
+)
+def test_a_damaged_table_is_a_data_error_that_names_the_run(
+    name: str, content: bytes | None, series: tuple[Path, dict[int, Truth]]
+) -> None:
+    folder, truths = series
+    path = truths[2].store.path / name
+    before = path.read_bytes()
+    try:
+        path.unlink()
+        if content is not None:
+            path.write_bytes(before[: len(before) // 2] if content == b"cut" else content)
+        with pytest.raises(DataError, match=re.escape(str(path))) as error:
+            read_runs(folder)
+        assert "strata join" in error.value.hint
+    finally:
+        path.write_bytes(before)
 
 
 def test_a_run_that_did_not_end_is_not_counted(series: tuple[Path, dict[int, Truth]]) -> None:

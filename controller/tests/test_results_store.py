@@ -126,3 +126,26 @@ def test_rows_are_known_for_tables_only(tmp_path: Path) -> None:
     assert count_rows(tmp_path / "a.log") is None
     with pytest.raises(DataError, match=r"a\.parquet"):
         count_rows(tmp_path / "a.parquet")
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("controller.results.store.os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "report.html", "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_limit_of_the_size_of_files_is_one_error_that_names_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ulimit -f`, which the report of 5 MB is the first to meet."""
+
+    def limited(_: int) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr("controller.results.store.os.fsync", limited)
+    with pytest.raises(RunError, match=r"cannot write .*report\.html: File too large"):
+        write_atomically(tmp_path / "report.html", "new")

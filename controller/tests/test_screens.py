@@ -44,6 +44,14 @@ def test_a_summary_shows_units_reasons_and_what_is_missing(store: RunStore) -> N
     assert "io:node1" not in text
 
 
+def test_a_summary_of_an_open_loop_shows_the_latency_from_the_schedule(store: RunStore) -> None:
+    assert "schedule" not in screens.run(store, "table")
+    path = store.joined("summary.csv")
+    path.write_text(SUMMARY.replace("READ,intended_p99_us,us,,", "READ,intended_p99_us,us,912340,"))
+    text = screens.run(store, "table")
+    assert "p99 from schedule (ms)" in text and "912.34" in text
+
+
 def test_programs_get_every_row(store: RunStore) -> None:
     rows = list(csv.DictReader(io.StringIO(screens.run(store, "csv"))))
     assert rows == json.loads(screens.run(store, "json"))["summary"] == list(csv.DictReader(io.StringIO(SUMMARY)))

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from controller.results.schema import BETWEEN_PHASES, LAYERS, TIMED
+from controller.results.schema import LAYERS, TIMED
 from viz.figures.style import (
     LAYER_COLOURS,
     LAYER_DASHES,
@@ -20,7 +20,7 @@ from viz.figures.style import (
     thinning_note,
     time_axis,
 )
-from viz.run_data import RunData
+from viz.run_data import RunData, part_middle_s
 
 _STATISTICS = {"mean": "mean", "p99": "99th percentile"}
 
@@ -38,7 +38,7 @@ def latency_per_layer(run: RunData) -> Figure:
         cols=2,
         shared_xaxes=True,
         shared_yaxes="all",
-        horizontal_spacing=0.09,
+        horizontal_spacing=0.1,
         vertical_spacing=0.18 / (len(nodes) + 1),
     )
     drawn: set[str] = set()
@@ -64,7 +64,7 @@ def latency_per_layer(run: RunData) -> Figure:
 
 def layer_line(run: RunData, rows: pd.DataFrame, layer: str, statistic: str, legend: bool) -> go.Scatter:
     """One layer's `mean` or `p99` in the rows of one node, with gaps where no I/O was."""
-    middle_s = _part_middle_s(run, rows)
+    middle_s = part_middle_s(run, rows)
     order = np.argsort(middle_s, kind="stable")
     values = rows[f"io_{layer}_{statistic}_ns"].to_numpy(float)[order] / 1000
     x, y = thin(*_with_gaps(middle_s[order], values, 1.5 * run.bucket_s))
@@ -79,27 +79,6 @@ def layer_line(run: RunData, rows: pd.DataFrame, layer: str, statistic: str, leg
         line={"color": LAYER_COLOURS[layer], "dash": LAYER_DASHES[layer], "width": 1.6},
         hovertemplate=f"%{{y:,.3f}} {MICROSECONDS}",
     )
-
-
-def _part_middle_s(run: RunData, rows: pd.DataFrame) -> np.ndarray:
-    """Middle of the part of the bucket that belongs to the row's phase: a bucket may hold two phases."""
-    spans = {span.phase: span for span in run.timeline.spans}
-    zero, length = run.timeline.start_unix_ns, run.timeline.bucket_ns
-    middles = []
-    for bucket_us, phase in zip(rows["bucket_start_us"], rows["phase"], strict=True):
-        start = zero + int(bucket_us) * 1000
-        end = start + length
-        if phase != BETWEEN_PHASES and phase in spans:
-            start, end = max(start, spans[phase].start_unix_ns), min(end, spans[phase].end_unix_ns)
-        else:
-            ends = [span.end_unix_ns for span in spans.values() if start < span.end_unix_ns < end]
-            starts = [span.start_unix_ns for span in spans.values() if start < span.start_unix_ns < end]
-            if ends:
-                start = max(ends)
-            elif starts:
-                end = min(starts)
-        middles.append(((start + end) / 2 - zero) / 1e9)
-    return np.array(middles)
 
 
 def _with_gaps(x: np.ndarray, y: np.ndarray, widest: float) -> tuple[np.ndarray, np.ndarray]:

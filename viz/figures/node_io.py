@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz.figures.style import MODE_COLOURS, Figure, finish, thin, thinning_note, time_axis
+from viz.figures.style import MODE_COLOURS, Figure, finish, step_mode, thin, thinning_note, time_axis
 from viz.run_data import RunData
 
 
@@ -54,7 +54,8 @@ def _line(run: RunData, counts: pd.Series[Any], mode: str, *, legend: bool) -> g
         name=f"{mode}s",
         legendgroup=mode,
         showlegend=legend,
-        mode="lines",
+        mode=step_mode(y),
+        marker={"size": 4},
         line={"color": MODE_COLOURS[mode], "width": 1.6, "shape": "hvh"},
         hovertemplate="%{y:,.0f}",
     )

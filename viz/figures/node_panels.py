@@ -18,6 +18,7 @@ from viz.figures.style import (
     Figure,
     finish,
     logarithmic,
+    step_mode,
     thin,
     time_axis,
 )
@@ -68,7 +69,7 @@ def _node(
         "In flight: mean number of requests between file system and completion. "
         "Components: bytes, by the rules of tracer/components.rules."
     )
-    return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline, long_legend=True))
+    return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline))
 
 
 def _scales(
@@ -88,7 +89,7 @@ def _scales(
         (3, 2): (f"MiB {bucket} a component", components[["bytes"]] / _MIB),
     }
     for (row, column), (title, values) in linear.items():
-        most = float(np.nanmax([1e-9, *values.to_numpy(float).ravel()]))
+        most = float(np.nanmax([0.0, *values.to_numpy(float).ravel()])) or 1.0
         plot.update_yaxes(
             type="linear", range=[0, 1.06 * most], tickvals=None, ticktext=None, title_text=title, row=row, col=column
         )
@@ -113,7 +114,8 @@ def _add(
         name=name,
         legendgroup=name,
         showlegend=legend,
-        mode="lines",
+        mode=step_mode(y),
+        marker={"size": 4},
         line={"color": colour, "width": 1.6, "shape": "hvh"},
         hovertemplate="%{y:,.3~f}",
     )

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from viz.figures.style import Figure, finish, line_mode, logarithmic, operation_colour, thin, thinning_note, time_axis
-from viz.run_data import RunData
+from viz.run_data import RunData, part_middle_s
 
 NO_OPERATIONS = "No client has reported an operation, so there is nothing to draw."
 
@@ -42,7 +42,7 @@ def latency(run: RunData) -> Figure:
         plot.add_trace(p99.update(showlegend=False), row=2, col=1)
         if run.ops.loc[run.ops["op"] == op, "intended_p99_us"].notna().any():
             intended = _line(run, op, "intended_p99_us", f"{op} from schedule")
-            plot.add_trace(intended.update(line={"dash": "dot"}, showlegend=False), row=2, col=1)
+            plot.add_trace(intended.update(line={"dash": "dot"}, legendgroup=op, showlegend=False), row=2, col=1)
     logarithmic(plot, run.ops[["latency_mean_us", "latency_p99_us", "intended_p99_us"]] / 1000)
     plot.update_yaxes(title_text="Mean (ms)", row=1, col=1)
     plot.update_yaxes(title_text="99th percentile (ms)", row=2, col=1)
@@ -74,12 +74,12 @@ def _line(run: RunData, op: str, column: str, label: str) -> go.Scatter:
 
 
 def _series(run: RunData, op: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Values at the buckets' middles; a gap between phases, so that no line suggests operations there."""
+    """Values at the middles of the buckets' parts; a gap between phases, so that no line suggests operations there."""
     xs: list[np.ndarray] = []
     ys: list[np.ndarray] = []
     mine = run.ops[run.ops["op"] == op].sort_values("bucket_start_us")
     for _, part in mine.groupby("phase", sort=False):
-        middle_s = part["bucket_start_us"].to_numpy(float) / 1e6 + run.bucket_s / 2
+        middle_s = part_middle_s(run, part)
         xs += [middle_s, middle_s[-1:]]
         ys += [part[column].to_numpy(float), np.array([np.nan])]
     return np.concatenate(xs), np.concatenate(ys)

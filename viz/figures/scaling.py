@@ -12,14 +12,11 @@ from plotly.subplots import make_subplots
 from controller.results.intervals import Estimate
 from controller.results.scaling import Scaling, Step
 from controller.results.usl import Law
-from viz.figures.style import BLACK, BLUE, VERMILLION, Figure, error_bars, finish
+from viz.figures.style import BLACK, BLUE, INTERVALS, VERMILLION, Figure, error_bars, finish, range_for, spacing_for
 
 COLUMNS = 3
 _PANEL_PX = 270
-_ERROR_BARS = (
-    " Bars are 95 % intervals over the runs; one that leaves its panel goes on as the table says. One run has none, and"
-    " neither has what is compared with."
-)
+_ERROR_BARS = f"{INTERVALS} One run has none, and neither has what is compared with."
 
 
 def throughput(outcome: Scaling) -> Figure:
@@ -89,7 +86,10 @@ def _panels(
         return Figure(name, title, "No complete run has a value to draw.", None)
     columns = min(len(phases), COLUMNS)
     rows = ceil(len(phases) / columns)
-    plot = make_subplots(rows=rows, cols=columns, subplot_titles=phases, vertical_spacing=0.3 / rows)
+    plot = make_subplots(
+        rows=rows, cols=columns, subplot_titles=phases, vertical_spacing=0.3 / rows,
+        horizontal_spacing=spacing_for(columns),
+    )  # fmt: skip
     for index, phase in enumerate(phases):
         row, column = index // columns + 1, index % columns + 1
         more(plot, phase, row, column)
@@ -109,11 +109,9 @@ def _panels(
             col=column,
         )
         drawn = max(float(np.max(trace.y)) for trace in plot.select_traces(row=row, col=column))
-        highest = max(estimate.high or estimate.value for _, estimate in found)
-        # The interval of two runs is easily a hundred times the value: it may not press all points into one line.
-        plot.update_yaxes(range=[0, max(drawn, min(highest, 2 * drawn)) * 1.08], row=row, col=column)
+        plot.update_yaxes(range=range_for(drawn, [estimate for _, estimate in found]), row=row, col=column)
     plot.update_yaxes(title_text=axis)
-    plot.update_xaxes(title_text="Data servers (count)", dtick=1)
+    plot.update_xaxes(title_text="Data servers (count)", tickvals=sorted({step.servers for step in outcome.steps}))
     plot.update_annotations(font_size=13)
     return Figure(name, title, caption + _ERROR_BARS, finish(plot, rows * _PANEL_PX + 60))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -38,10 +39,17 @@ MICROSECONDS = "\u00b5s"
 COMPONENT_COLOURS = ("#5E35B1", "#7A9A01", SKY, "#A0522D", "#004D40", "#E7298A", ORANGE, "#7A7A7A")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 
+#: What the figures over several runs say of their error bars.
+INTERVALS = " Bars are 95 % intervals over the runs; one that leaves its panel goes on as the table says."
+
 #: Longest series that is drawn point by point.
 MOST_POINTS = 4000
 #: Space for phase labels: pixels a row, pixels a character, and the plot's width where it is smallest, on paper.
 _ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 900
+#: Space for the legend: pixels a line, an entry's symbol, a character, and the buttons at its right.
+_LEGEND_PX, _SYMBOL_PX, _LEGEND_CHARACTER_PX, _BUTTONS_PX = 20, 45, 7.8, 240
+#: Further space where panels have titles, and the share of the plot's width that an axis' title and numbers take.
+_TITLES_PX, _AXIS_SHARE = 10, 0.1
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,18 @@ def operation_colour(op: str) -> str:
     return OPERATION_COLOURS.get(op, BLACK)
 
 
-def finish(
-    plot: go.Figure, height_px: int, timeline: Timeline | None = None, *, long_legend: bool = False
-) -> go.Figure:
+def finish(plot: go.Figure, height_px: int, timeline: Timeline | None = None) -> go.Figure:
     """Apply the common layout; with a timeline, shade and label its phases. A long legend stands below the buttons."""
+    titles_px = _TITLES_PX if plot.layout.annotations else 0
     rows = _label_phases(plot, timeline) if timeline is not None else 0
-    buttons_px = 26 if long_legend else 0
-    whole_px = height_px + rows * _ROW_PX + buttons_px
+    lines = _legend_lines(plot)
+    buttons_px = 30 if lines else 0
+    above_px = titles_px + rows * _ROW_PX + buttons_px + max(lines - 1, 0) * _LEGEND_PX
+    whole_px = height_px + above_px
     plot.update_layout(
         template="plotly_white",
         height=whole_px,
-        margin={"l": 76, "r": 24, "t": 44 + rows * _ROW_PX + buttons_px, "b": 52},
+        margin={"l": 76, "r": 24, "t": 44 + above_px, "b": 52},
         font={"family": FONT, "size": 13, "color": "#222"},
         hovermode="x unified" if timeline is not None else "closest",
         hoverlabel={"font": {"size": 12}},
@@ -78,6 +87,16 @@ def finish(
     plot.update_xaxes(showline=True, linecolor="#999", gridcolor="#eee", zeroline=False)
     plot.update_yaxes(showline=True, linecolor="#999", gridcolor="#e4e4e4", zeroline=False)
     return plot
+
+
+def _legend_lines(plot: go.Figure) -> int:
+    """Lines that the legend takes below the buttons where the plot is smallest; 0 when it fits beside them."""
+    shown = [trace.name for trace in plot.data if trace.name and trace.showlegend is not False]
+    widths_px = [_SYMBOL_PX + len(name) * _LEGEND_CHARACTER_PX for name in shown]
+    if sum(widths_px) <= _PLOT_PX - _BUTTONS_PX:
+        return 0
+    # What does not fit into one line stands in columns, which are as wide as the widest entry.
+    return 1 if sum(widths_px) <= _PLOT_PX else ceil(len(shown) / max(_PLOT_PX // max(widths_px), 1))
 
 
 def time_axis(plot: go.Figure, timeline: Timeline, last_row: int, columns: int = 1) -> None:
@@ -115,46 +134,57 @@ def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
     """Shade every phase on all panels, label it above the first; returns how many rows the labels take."""
     total_s = max(timeline.end_unix_ns - timeline.start_unix_ns, 1) / 1e9
     character_s = _CHARACTER_PX / (_PLOT_PX * _panel_share(plot)) * total_s
+    panels = dict.fromkeys((trace.xaxis or "x", trace.yaxis or "y") for trace in plot.data)
+    columns = _columns(plot)
+    shades: list[dict[str, object]] = []
+    labels: list[dict[str, object]] = []
     row_ends: list[float] = []
     for index, span in enumerate(timeline.spans):
         start, end = ((t - timeline.start_unix_ns) / 1e9 for t in (span.start_unix_ns, span.end_unix_ns))
-        colour = "#4a6fa5" if index % 2 == 0 else "#8a8a8a"
-        plot.add_vrect(
-            x0=start,
-            x1=end,
-            fillcolor=colour,
-            opacity=0.08,
-            line_width=0,
-            layer="below",
-            row="all",
-            col="all",
-        )
+        shades += [_shade(index, (start, end), panel) for panel in panels]
         width = len(span.phase) * character_s
-        left = max(min(start, total_s - width), 0.0)
+        # A name that would leave the panel on the right ends where its phase does.
+        left, place = (start, (start, "left")) if start + width <= total_s else (end - width, (end, "right"))
+        if left < 0:
+            left, place = 0.0, (0.0, "left")
         row = next((i for i, used in enumerate(row_ends) if used <= left), len(row_ends))
         row_ends[row:] = [left + width + character_s, *row_ends[row + 1 :]]
-        for column in range(_columns(plot)):
-            if left < start:
-                _label(plot, span.phase, (end, "right"), row, column)
-            else:
-                _label(plot, span.phase, (start, "left"), row, column)
+        labels += [_label(span.phase, place, row, column) for column in range(columns)]
+    # All at once: plotly checks every one that is there for each that is added.
+    plot.layout.shapes = [*plot.layout.shapes, *shades]
+    plot.layout.annotations = [*plot.layout.annotations, *labels]
     return len(row_ends)
 
 
-def _label(plot: go.Figure, text: str, place: tuple[float, str], row: int, column: int) -> None:
-    axis = "x" if column == 0 else f"x{column + 1}"
-    plot.add_annotation(
-        text=text,
-        x=place[0],
-        xref=axis,
-        y=1,
-        yref="paper",
-        yshift=row * _ROW_PX,
-        xanchor=place[1],
-        yanchor="bottom",
-        showarrow=False,
-        font={"size": 11, "color": "#555"},
-    )
+def _shade(index: int, ends_s: tuple[float, float], panel: tuple[str, str]) -> dict[str, object]:
+    return {
+        "type": "rect",
+        "x0": ends_s[0],
+        "x1": ends_s[1],
+        "xref": panel[0],
+        "y0": 0,
+        "y1": 1,
+        "yref": f"{panel[1]} domain",
+        "fillcolor": "#4a6fa5" if index % 2 == 0 else "#8a8a8a",
+        "opacity": 0.08,
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def _label(text: str, place: tuple[float, str], row: int, column: int) -> dict[str, object]:
+    return {
+        "text": text,
+        "x": place[0],
+        "xref": "x" if column == 0 else f"x{column + 1}",
+        "y": 1,
+        "yref": "paper",
+        "yshift": row * _ROW_PX,
+        "xanchor": place[1],
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 11, "color": "#555"},
+    }
 
 
 def _columns(plot: go.Figure) -> int:
@@ -189,9 +219,14 @@ def thin(
 
 def line_mode(y: NDArray[np.float64]) -> str:
     """Markers for short series, and wherever a value without neighbours would be invisible as a line."""
+    return "lines+markers" if len(y) <= 300 else step_mode(y)
+
+
+def step_mode(y: NDArray[np.float64]) -> str:
+    """Markers only where a value has no neighbours: steps show where each bucket is."""
     gap = np.isnan(np.concatenate([[np.nan], y, [np.nan]]))
     alone = ~gap[1:-1] & gap[:-2] & gap[2:]
-    return "lines+markers" if len(y) <= 300 or alone.any() else "lines"
+    return "lines+markers" if alone.any() else "lines"
 
 
 def thinning_note(points: int) -> str:
@@ -205,6 +240,8 @@ def significant(value: float) -> str:
     """A number with thousands separators and about three significant digits; whole numbers in full."""
     if float(value).is_integer():
         return f"{int(value):,}"
+    if abs(value) < 0.01:  # three decimals would make a 0 of it
+        return f"{value:.2g}"
     decimals = max(3 - len(str(int(abs(value)))), 0) if abs(value) >= 1 else 3
     return f"{value:,.{decimals}f}"
 
@@ -214,3 +251,15 @@ def error_bars(estimates: Sequence[Estimate]) -> dict[str, object]:
     up = [None if e.high is None else e.high - e.value for e in estimates]
     down = [None if e.low is None else e.value - e.low for e in estimates]
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "width": 4}
+
+
+def spacing_for(columns: int) -> float:
+    """Space between panels beside each other, each with an axis of its own: as much as it takes, or half of all."""
+    return min(_AXIS_SHARE, 0.5 / columns)
+
+
+def range_for(drawn: float, estimates: Sequence[Estimate]) -> list[float]:
+    """A linear axis from 0 for values of at most ``drawn`` and for intervals, unless these are much wider."""
+    highest = max((drawn, *(estimate.high or estimate.value for estimate in estimates)))
+    # The interval of two runs is easily a hundred times the value: it may not press all points into one line.
+    return [0.0, min(highest, 2 * drawn) * 1.08]

@@ -10,7 +10,20 @@ from plotly.subplots import make_subplots
 
 from controller.results.intervals import Estimate
 from controller.results.scaling import Scaling, Step
-from viz.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, Figure, error_bars, finish
+from viz.figures.style import (
+    BLUE,
+    GREEN,
+    INTERVALS,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    Figure,
+    error_bars,
+    finish,
+    range_for,
+    spacing_for,
+)
 
 _COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 _PANEL_PX = 340
@@ -18,7 +31,7 @@ _PANEL_PX = 340
 
 def throughput(outcome: Scaling) -> Figure:
     """Means with intervals."""
-    caption = "Operations of all clients per second, mean over the runs, with 95 % intervals."
+    caption = "Operations of all clients per second, mean over the runs." + INTERVALS
     return _panels(
         outcome, "threads-throughput", "Throughput", "Throughput (ops/s)", caption, lambda s: s.throughput_ops_per_s
     )
@@ -26,7 +39,7 @@ def throughput(outcome: Scaling) -> Figure:
 
 def run_time(outcome: Scaling) -> Figure:
     """From the earliest client's start to the latest client's end."""
-    caption = "From the earliest client's start to the latest client's end, mean over the runs, with 95 % intervals."
+    caption = "From the earliest client's start to the latest client's end, mean over the runs." + INTERVALS
     return _panels(outcome, "threads-run-time", "Run time", "Run time (s)", caption, lambda s: s.runtime_s)
 
 
@@ -53,10 +66,13 @@ def _panels(
     found = sweeps(outcome)
     if not found:
         return Figure(name, title, "Every workload was run with one number of threads.", None)
-    plot = make_subplots(rows=1, cols=len(found), subplot_titles=list(found))
+    plot = make_subplots(
+        rows=1, cols=len(found), subplot_titles=list(found), horizontal_spacing=spacing_for(len(found))
+    )
     lines = list(dict.fromkeys(_line(sweep) for of_workload in found.values() for sweep in of_workload))
     drawn: set[str] = set()
     for column, of_workload in enumerate(found.values(), 1):
+        every: list[Estimate] = []
         for sweep in of_workload:
             line = _line(sweep)
             points = [(step, estimate) for step in sweep if (estimate := value(step)) is not None]
@@ -75,8 +91,11 @@ def _panels(
                 col=column,
             )
             drawn.add(line)
+            every += [estimate for _, estimate in points]
+        most = max((estimate.value for estimate in every), default=1.0)
+        plot.update_yaxes(range=range_for(most, every), row=1, col=column)
         _threads_axis(plot, of_workload, column)
-    plot.update_yaxes(title_text=axis, rangemode="tozero")
+    plot.update_yaxes(title_text=axis)
     plot.update_annotations(font_size=13)
     return Figure(name, title, caption, finish(plot, _PANEL_PX + 60))
 

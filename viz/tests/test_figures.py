@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plotly.subplots import make_subplots
 
+from controller.results.finish import finish
 from controller.results.store import RunStore
-from viz.figures import layers, node_io, operations, workloads
+from controller.results.timeline import Span, Timeline
+from controller.tests.synthetic.clients import Phase
+from controller.tests.synthetic.run import write_run
+from viz.figures import layers, node_io, operations, style, workloads
 from viz.figures.style import OPERATION_COLOURS, Figure, thin
 from viz.run_data import RunData, load_run
 
@@ -53,6 +62,25 @@ def test_an_operation_has_the_same_colour_everywhere(complete_run: RunStore) -> 
             assert line.line.color == OPERATION_COLOURS[line.name.split()[0]]
 
 
+def test_operations_are_drawn_inside_their_phase(complete_run: RunStore) -> None:
+    """Phases begin and end within a bucket, and its middle may lie outside of them."""
+    run = load_run(complete_run.path)
+    zero = run.timeline.start_unix_ns
+    shaded = [((s.start_unix_ns - zero) / 1e9, (s.end_unix_ns - zero) / 1e9) for s in run.timeline.spans]
+    for figure in (operations.throughput(run), operations.latency(run)):
+        assert figure.plot is not None
+        for line in figure.plot.data:
+            seen = line.x[~np.isnan(line.y)]
+            assert len(seen) and all(any(start <= x <= end for start, end in shaded) for x in seen), line.name
+
+
+def test_an_entry_of_the_legend_hides_all_lines_of_its_operation(complete_run: RunStore) -> None:
+    plot = operations.latency(load_run(complete_run.path)).plot
+    assert plot is not None
+    shown = {line.legendgroup for line in plot.data if line.showlegend is not False}
+    assert len(shown) == 4 and {line.legendgroup for line in plot.data} == shown
+
+
 def test_node_panels_share_one_scale_for_each_kind(complete_run: RunStore) -> None:
     run = load_run(complete_run.path)
     plot = node_io.requests_per_node(run).plot
@@ -63,6 +91,20 @@ def test_node_panels_share_one_scale_for_each_kind(complete_run: RunStore) -> No
         assert [top >= most for _, top in ranges] == [True], mode
     highest = max(float(np.nanmax(line.y)) for line in plot.data)
     assert ranges.pop()[1] >= highest
+
+
+def test_many_nodes_and_phases_do_not_take_minutes() -> None:
+    nodes, second = 20, 10**9
+    spans = tuple(Span(f"p{i}-run", i * 30 * second, (i * 30 + 20) * second) for i in range(20))
+    plot = make_subplots(rows=nodes, cols=2, vertical_spacing=0.18 / (nodes + 1))
+    for row in range(1, nodes + 1):
+        for column in (1, 2):
+            plot.add_trace(go.Scatter(x=[0, 600], y=[0, 1]), row=row, col=column)
+    before_s = time.monotonic()
+    style.finish(plot, 400, Timeline(0, 600 * second, spans, second))
+    assert time.monotonic() - before_s < 20
+    shaded = [(shape.xref, shape.yref) for shape in plot.layout.shapes]
+    assert len(shaded) == 20 * 40 and len(set(shaded)) == 40
 
 
 def test_lines_do_not_cross_the_gap_between_phases(complete_run: RunStore) -> None:
@@ -83,6 +125,25 @@ def test_the_bars_are_the_weighted_means(complete_run: RunStore) -> None:
     assert writes.y[1] == pytest.approx(total / (update + delete) / 1000)
 
 
+def test_means_of_an_open_loop_say_what_they_leave_out(complete_run: RunStore, gappy_run: RunStore) -> None:
+    captions = [workloads.mean_latency(load_run(run.path)).caption for run in (complete_run, gappy_run)]
+    assert ["schedule" in caption for caption in captions] == [True, False], "the second is a closed loop"
+
+
+def test_every_operation_that_only_reads_is_drawn_as_a_read(tmp_path: Path) -> None:
+    reading = ("READ", "SCAN", "MULTI-GET", "FILTERED-SCAN", "SECONDARY-LOOKUP", "TRAVERSAL")
+    writing = ("UPDATE", "READ-MODIFY-WRITE", "BATCH-INSERT")
+    every = (*reading, *writing)
+    phase = Phase("app-run", "run", "app", 0.5, 2.0, dict.fromkeys(every, 20), dict.fromkeys(every, 2.0))
+    store = write_run(tmp_path, phases=(phase,)).store
+    finish(store.path)
+    figure = workloads.mean_latency(load_run(store.path))
+    assert figure.plot is not None
+    drawn = {bar.name: {part.split(":")[0] for part in bar.customdata[0][0].split(", ")} for bar in figure.plot.data}
+    assert drawn == {"read": set(reading), "write": set(writing)}
+    assert all(op in figure.caption for op in reading)
+
+
 def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunStore) -> None:
     untraced = {figure.name: figure for figure in every_figure(load_run(untraced_run.path))}
     for name in ("node-io", "layers"):
@@ -91,6 +152,16 @@ def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunSt
     assert untraced["throughput"].plot is not None
     for figure in every_figure(load_run(empty_run.path)):
         assert figure.plot is None and figure.caption.endswith(".")
+
+
+def test_a_node_without_io_is_not_called_untraced(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",), ios_per_second=0).store
+    finish(store.path)
+    run = load_run(store.path)
+    figure = layers.latency_per_layer(run)
+    assert figure.plot is None and "no I/O of it was timed" in figure.caption and "collected" not in figure.caption
+    counts = node_io.requests_per_node(run).plot
+    assert counts is not None and all(set(line.y) == {0} for line in counts.data)
 
 
 def test_what_is_not_visible_is_named(gappy_run: RunStore) -> None:

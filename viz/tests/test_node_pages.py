@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.errors import DataError
 from controller.results.engine import engine
+from controller.results.finish import finish
+from controller.results.schema import TIMED
 from controller.results.store import RunStore
 from controller.results.timeline import Timeline
+from controller.results.validate import check_files
+from controller.tests.synthetic.run import write_run
+from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
 from viz.node_data import in_flight_expression, load_node_data
 from viz.report import write_report
@@ -66,6 +72,35 @@ def test_every_panel_has_one_scale_on_all_nodes(complete_run: RunStore) -> None:
     assert len(ranges) == 1
 
 
+def test_a_run_of_one_bucket_is_seen(tmp_path: Path) -> None:
+    """A line needs two points; a single one has to be a marker."""
+    store = write_run(tmp_path, bucket_ms=60_000).store
+    finish(store.path)
+    run = load_run(store.path)
+    figures = [*panels(run, load_node_data(store.path)), requests_per_node(run)]
+    lines = [line for figure in figures if figure.plot for line in figure.plot.data]
+    assert len(lines) >= 3 * 6 and all(len(line.x) == 1 or line.name in TIMED for line in lines)
+    assert {line.mode for line in lines} == {"lines+markers"}
+
+
+def test_a_name_of_a_node_cannot_become_markup(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=('"><img src=x>1',)).store
+    finish(store.path)
+    write_report(store.path)
+    for name in ("report.html", "nodes.html"):
+        text = (store.path / name).read_text()
+        assert "plotly-graph-div" in text and "<img" not in text, name
+
+
+def test_a_panel_without_anything_has_no_axis_of_billionths(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",), ios_per_second=0).store
+    finish(store.path)
+    (figure,) = panels(load_run(store.path), load_node_data(store.path))
+    assert figure.plot is not None
+    linear = [axis.range for axis in figure.plot.select_yaxes() if axis.type == "linear"]
+    assert len(linear) == 4 and all(top >= 1 for _, top in linear)
+
+
 def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
     data = load_node_data(complete_run.path)
     by_node: dict[str, int] = defaultdict(int)
@@ -78,9 +113,34 @@ def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
     assert set(by_node) == set(joined["node"])
 
 
+def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    path = store.node_dir("node1") / "io.parquet"
+    pd.read_parquet(path).drop(columns=["component"]).to_parquet(path)
+    with pytest.raises(DataError, match="component"):
+        load_node_data(store.path)
+
+
 def test_a_run_without_traces_has_no_pages(untraced_run: RunStore) -> None:
     write_report(untraced_run.path)
     assert not (untraced_run.path / "nodes.html").exists()
+
+
+def test_a_report_that_is_interrupted_leaves_the_pages_that_the_manifest_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    write_report(store.path)
+    store.update_manifest(experiment="another")
+
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("viz.report.page", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(store.path)
+    assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
 
 
 def test_nodes_without_a_trace_are_left_out(gappy_run: RunStore) -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,9 @@ import pytest
 from controller.errors import DataError
 from controller.results.store import RunStore
 from viz.page import Cell, number, table
-from viz.report import write_report
+from viz.report import header, remarks, verdict, write_report
+from viz.run_data import load_run
+from viz.tables import headline
 
 
 def text_of(store: RunStore) -> str:
@@ -51,6 +56,36 @@ def test_calls_on_files_are_told_with_their_means(complete_run: RunStore, untrac
     assert "Calls on files were not counted." in text_of(untraced_run)
 
 
+def test_the_description_of_the_experiment_is_a_line_of_the_page(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    described = replace(run, plan=run.plan | {"description": "Reads & <writes>"})
+    assert '<p class="run">Reads &amp; &lt;writes&gt;</p>' in header(described)
+    assert header(run).count('<p class="run">') == 1
+
+
+def test_the_first_sentence_does_not_make_a_zero_of_what_is_unknown(
+    complete_run: RunStore, empty_run: RunStore
+) -> None:
+    assert verdict(load_run(empty_run.path)).startswith("No client has reported an operation in 4 phases;")
+    run = load_run(complete_run.path)
+    traces = {node: trace | {"dropped": 3} for node, trace in run.traces.items()}
+    # A trace that could not be judged left no count in the manifest.
+    not_judged = replace(run, traces=traces, manifest=run.manifest | {"lost_events": {}})
+    assert "7,128 I/Os traced on 3 nodes, 9 lost" in verdict(not_judged)
+    assert "an unknown number lost" in verdict(replace(run, traces={"node1": {"emitted": 5}}))
+
+
+def test_results_of_an_open_loop_show_what_a_user_waited(complete_run: RunStore, gappy_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    (row,) = re.findall(r"<td>READ</td>.*?</tr>", headline(run).split("messenger-run")[1])
+    values = run.summary.set_index(["phase", "op", "metric"])["value"]
+    scheduled = [values["messenger-run", "READ", f"intended_{name}_us"] / 1000 for name in ("p50", "p99")]
+    assert re.findall(r">([\d.,]+)</td>", row)[-2:] == [number(value).text for value in scheduled]
+    head = re.findall(r"<th[^>]*>([^<]*)</th>", headline(run))
+    assert head[-2:] == ["p50 from schedule (ms)", "p99 from schedule (ms)"]
+    assert "schedule" not in headline(load_run(gappy_run.path)), "a closed loop has none"
+
+
 def test_every_entry_of_the_contents_leads_somewhere(complete_run: RunStore) -> None:
     text = text_of(complete_run)
     targets = re.findall(r'href="#([^"]+)"', text)
@@ -64,6 +99,20 @@ def test_reasons_and_gaps_are_on_the_page(gappy_run: RunStore) -> None:
     assert "client2/messenger-run: no summary.json" in text
     assert "node2: tracing unavailable: no right to load BPF programs (needs root)" in text
     assert "node1: layer vfs is missing: kprobe on vfs_read" in text
+
+
+def test_a_run_whose_data_contradict_each_other_has_not_passed_every_check(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    sound = run.manifest | {"reasons": [], "warnings": []}
+    assert "every check passed" in remarks(replace(run, manifest=sound))
+    text = remarks(replace(run, manifest=sound | {"status": "partial", "reasons": ["ops.csv: 7 operations, not 8"]}))
+    assert "check passed" not in text and "is not complete" in text
+
+
+def test_a_node_of_which_the_manifest_knows_nothing_was_not_traced(untraced_run: RunStore) -> None:
+    run = load_run(untraced_run.path)
+    assert run.missing_trace("node1").startswith("tracing unavailable: no right")
+    assert replace(run, manifest=run.manifest | {"tracing": {}}).missing_trace("node1") == "not traced"
 
 
 def test_a_run_without_anything_has_a_page_without_plots(empty_run: RunStore) -> None:
@@ -84,6 +133,27 @@ def test_a_run_that_was_not_joined_is_a_data_error(complete_run: RunStore, tmp_p
         write_report(tmp_path)
 
 
+@pytest.mark.parametrize("table", ["ops.csv", "joined.csv", "summary.csv"])
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text[: text.rindex(",", 0, len(text) // 2) - 20], "cut off"),
+        (lambda text: "a,b\n" + text.split("\n", 1)[1], "no column"),
+        (lambda text: text.replace(",0,", ",none,"), "no number"),
+    ],
+    ids=["cut off", "other columns", "words for numbers"],
+)
+def test_a_damaged_table_is_a_data_error(
+    table: str, damage: Callable[[str], str], said: str, complete_run: RunStore, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(complete_run.path, tmp_path / "run")
+    path = folder / "joined" / table
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(DataError, match=said) as error:
+        write_report(folder)
+    assert str(path) in str(error.value) and error.value.hint
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -93,11 +163,22 @@ def test_a_run_that_was_not_joined_is_a_data_error(complete_run: RunStore, tmp_p
         (1234567, "1,234,567"),
         (12.345, "12.3"),
         (0.01234, "0.012"),
+        (0.000234, "0.00023"),
+        (-0.000234, "-0.00023"),
         (1234.5, "1,234"),
     ],
 )
 def test_numbers_are_shown_with_three_digits(value: float | None, shown: str) -> None:
     assert number(value).text == shown
+
+
+def test_a_name_that_is_no_utf_8_is_shown_escaped(complete_run: RunStore, tmp_path: Path) -> None:
+    folder = shutil.copytree(complete_run.path, tmp_path / "run")
+    store = RunStore.open(folder)
+    # So Python reads the bytes of a file's name, and so JSON keeps them.
+    store.update_manifest(status="partial", reasons=["caf\udce9.csv: the file is missing"])
+    assert "caf\\udce9.csv: the file is missing" in write_report(folder).read_text()
+    assert not list(folder.glob(".*"))
 
 
 def test_text_from_the_run_cannot_become_markup() -> None:

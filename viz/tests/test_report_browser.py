@@ -14,11 +14,13 @@ import plotly.graph_objects as go
 import pytest
 from plotly.subplots import make_subplots
 
+from controller.results.scaling import PhaseLoad, PhaseMeasurement, analyse
 from controller.results.store import RunStore
 from controller.results.timeline import Span, Timeline
-from viz.figures.style import MICROSECONDS, Figure, finish, logarithmic, time_axis
+from viz.figures.style import MICROSECONDS, OPERATION_COLOURS, Figure, finish, logarithmic, time_axis
 from viz.page import figure_section, page
 from viz.report import write_report
+from viz.scaling_report import write_scaling_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -32,7 +34,8 @@ window.addEventListener('load', () => setTimeout(() => {
   const fetched = performance.getEntriesByType('resource').map(entry => entry.name);
   const lines = [...document.querySelectorAll('.js-plotly-plot')].map(plot => plot.id + '=' + drawn(plot));
   const over = [...document.querySelectorAll('.js-plotly-plot')].filter(plot => overlapping(plot)).map(plot => plot.id);
-  document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over}) + '</pre>';
+  const buttons = [...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title);
+  document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over, buttons}) + '</pre>';
 }, 1500));
 function drawn(plot) {
   const visible = path => path.getBBox().width + path.getBBox().height > 2;
@@ -114,6 +117,39 @@ def test_the_page_of_every_node_draws_without_an_error(complete_run: RunStore, t
     assert len(seen["lines"]) == 3
 
 
+def test_no_button_sends_a_run_to_anybody(complete_run: RunStore, tmp_path: Path) -> None:
+    report = write_report(complete_run.path)
+    for document in (report, report.with_name("nodes.html")):
+        buttons = set(seen_by_the_browser(document, tmp_path)["buttons"])
+        local = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"}
+        assert "Download plot as a PNG" in buttons and buttons <= local
+
+
+def test_nothing_overlaps_in_a_narrow_window(complete_run: RunStore, tmp_path: Path) -> None:
+    report = write_report(complete_run.path)
+    for document in (report, report.with_name("nodes.html")):
+        assert seen_by_the_browser(document, tmp_path, width_px=500)["over"] == []
+
+
+@pytest.mark.parametrize("threads", [(64,), (1, 8, 64)], ids=["against servers", "against threads"])
+def test_the_report_of_a_series_draws_and_nothing_overlaps(threads: tuple[int, ...], tmp_path: Path) -> None:
+    ones = [
+        PhaseMeasurement(
+            servers, f"r{i}", f"{workload}-{count}-run", PhaseLoad("run", workload, 100_000, count),
+            1000.0 * servers * count + i, 100.0 / servers / count,
+        )
+        for workload in ("write-only", "read-only", "scan-only", "read-modify-write-only")
+        for count in threads
+        for servers in ((1, 3, 5) if len(threads) == 1 else (1,))
+        for i in range(2)
+    ]  # fmt: skip
+    report = write_scaling_report(tmp_path, analyse(ones))
+    for width_px in (1400, 500):
+        seen = seen_by_the_browser(report, tmp_path, width_px)
+        assert seen["problems"] == [] and seen["fetched"] == [] and seen["over"] == []
+        assert len(seen["lines"]) == (4 if len(threads) == 1 else 2)
+
+
 def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) -> None:
     seen = seen_by_the_browser(write_report(gappy_run.path), tmp_path)
     assert seen["problems"] == [] and seen["over"] == []
@@ -123,14 +159,32 @@ def test_a_run_with_gaps_draws_what_it_has(gappy_run: RunStore, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_names_of_short_phases_do_not_touch(columns: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "phases",
+    [
+        {
+            "content-load": (0, 6),
+            "content-run": (6, 14),
+            "messenger-load": (14, 20),
+            "messenger-run": (20, 29),
+            "hotel-load": (29, 60),
+        },
+        {
+            "content-load": (7.8, 9.3),
+            "content-run": (19.0, 20.7),
+            "messenger-load": (27, 28.1),
+            "messenger-run": (38.5, 41.4),
+            "recommendation-load": (47.1, 48.6),
+            "recommendation-run": (58.3, 59.8),
+        },
+    ],
+    ids=["one after the other", "with much between them"],
+)
+def test_names_of_short_phases_do_not_touch(
+    phases: dict[str, tuple[float, float]], columns: int, tmp_path: Path
+) -> None:
     second = 10**9
-    ends_s = (0, 6, 14, 20, 29, 60)
-    names = ("content-load", "content-run", "messenger-load", "messenger-run", "hotel-load")
-    spans = tuple(
-        Span(name, start * second, end * second)
-        for name, start, end in zip(names, ends_s[:-1], ends_s[1:], strict=True)
-    )
+    spans = tuple(Span(name, int(start * second), int(end * second)) for name, (start, end) in phases.items())
     plot = make_subplots(rows=1, cols=columns, horizontal_spacing=0.09)
     for column in range(columns):
         plot.add_trace(go.Scatter(x=[0, 60], y=[0, 1], showlegend=False), row=1, col=column + 1)
@@ -142,6 +196,25 @@ def test_names_of_short_phases_do_not_touch(columns: int, tmp_path: Path) -> Non
     for width_px in (1400, 1080):
         seen = seen_by_the_browser(path, tmp_path, width_px)
         assert seen["problems"] == [] and seen["over"] == []
+
+
+@pytest.mark.parametrize(
+    "names", [[*OPERATION_COLOURS][:6], [*OPERATION_COLOURS], [f"component_{i}" for i in range(18)]]
+)
+def test_a_long_legend_touches_neither_buttons_nor_names_of_phases(names: list[str], tmp_path: Path) -> None:
+    second = 10**9
+    plot = make_subplots(rows=1, cols=1)
+    for name in names:
+        plot.add_trace(go.Scatter(x=[0, 60], y=[1, 2], name=name), row=1, col=1)
+    timeline = Timeline(
+        0, 60 * second, (Span("a-load", 0, 20 * second), Span("a-run", 20 * second, 60 * second)), second
+    )
+    time_axis(plot, timeline, 1)
+    figure = Figure("legend", "Legend", "", finish(plot, 300, timeline))
+    path = tmp_path / "page.html"
+    path.write_text(page("Legend", "", [figure_section(figure)]))
+    for width_px in (1400, 500):
+        assert seen_by_the_browser(path, tmp_path, width_px)["over"] == []
 
 
 def test_a_title_beside_long_numbers_touches_no_panel(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from controller.results.store import RunStore
 from controller.results.usl import Law
 from controller.tests.synthetic.run import write_run
 from viz.figures import scaling, threads
-from viz.scaling_report import write_scaling_report
+from viz.scaling_report import law_table, write_scaling_report
 
 FIGURES = (scaling.throughput, scaling.speedup, scaling.efficiency, scaling.run_time)
 LOAD = PhaseLoad("run", "workloada", 1000, 4)
@@ -60,12 +61,32 @@ def test_every_axis_has_a_title_with_its_unit() -> None:
         assert all("(" in title for title in titles), titles
 
 
+def test_a_large_cluster_has_a_tick_for_each_size_only() -> None:
+    """Between 1 and 1000 servers, which is what an experiment may ask for, 1000 numbers would be a black bar."""
+    for draw in FIGURES:
+        plot = draw(series(2, sizes=(1, 30, 1000))).plot
+        assert plot is not None
+        assert [list(axis.tickvals or ()) for axis in plot.select_xaxes()] == [[1, 30, 1000]] * 2
+
+
 def test_a_wide_interval_does_not_hide_the_values() -> None:
     ones = [PhaseMeasurement(n, f"{n}{i}", "w", LOAD, 100.0 * n * (1 + i), 1.0) for n in (1, 2) for i in range(2)]
     plot = scaling.throughput(analyse(ones)).plot
     assert plot is not None
     (axis,) = plot.select_yaxes()
     assert axis.range[0] == 0 and 300 <= axis.range[1] <= 700
+
+
+def test_a_wide_interval_does_not_hide_the_values_against_threads() -> None:
+    ones = [
+        PhaseMeasurement(1, f"{n}{i}", f"w-{n}", PhaseLoad("run", "w", 100, n), 100.0 * n * (1 + i), 1.0)
+        for n in (1, 2)
+        for i in range(2)
+    ]
+    plot = threads.throughput(analyse(ones)).plot
+    assert plot is not None
+    (axis,) = plot.select_yaxes()
+    assert axis.range and axis.range[0] == 0 and 300 <= axis.range[1] <= 700
 
 
 @pytest.mark.parametrize("repeats", [0, 1])
@@ -91,6 +112,22 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     ):
         assert words in text
     assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
+
+
+def test_a_name_of_a_folder_cannot_become_markup(tmp_path: Path) -> None:
+    store = RunStore.create(tmp_path, '"><img src=x>')
+    store.write_manifest({"status": "partial"})
+    (store.path / "report.html").touch()
+    assert "<img" not in write_scaling_report(tmp_path, series(3)).read_text()
+
+
+def test_a_small_coherence_is_not_shown_as_none() -> None:
+    """Of large clusters kappa is often 0.0001, and what the throughput is limited by all the same."""
+    rates = {n: 100.0 * n / (1 + 0.01 * (n - 1) + 0.0001 * n * (n - 1)) for n in (1, 8, 32, 64)}
+    ones = [PhaseMeasurement(n, f"{n}{i}", "w", LOAD, rates[n] * (1 + i / 1000), 1.0) for n in rates for i in (0, 1)]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", law_table(analyse(ones)))
+    kappa = [float(value) for value in re.findall(r"[0-9.e-]+", cells[3])]
+    assert kappa[0] == pytest.approx(0.0001, rel=0.05) and 0 < kappa[1] <= kappa[0] <= kappa[2]
 
 
 def test_the_page_says_when_more_servers_were_no_more_hardware(tmp_path: Path) -> None:
