@@ -125,6 +125,6 @@ static __always_inline void send_sample(void *ctx, const struct iotrace_span *sa
 {
 	struct bcc_cpu *cpu = this_cpu();
 
-	if (perf_output(ctx, MAP(samples), BPF_F_CURRENT_CPU, sample, sizeof(*sample)) && cpu)
+	if (cpu && !write_out(ctx, cpu, MAP(samples), sample, sizeof(*sample)))
 		count(&cpu->samples_dropped);
 }

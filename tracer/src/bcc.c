@@ -156,6 +156,16 @@ static bool uses_irqs(const struct devices *devices)
 	return false;
 }
 
+/* Whether a program may write to user space while another one does that it has interrupted: see write_out(). */
+static bool writes_nest(void)
+{
+	static const char *const DEPTH[] = {"bpf_trace_nest_level"};
+	__u64 address = 0;
+
+	kernel_addresses(DEPTH, &address, 1);
+	return address;
+}
+
 static void configure(struct bcc *bcc, const struct options *options, const struct devices *devices)
 {
 	bcc->settings = (struct bcc_settings){
@@ -172,6 +182,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.uses_irqs = uses_irqs(devices),
 		.measures_vfs = options->vfs,
 		.io_done_follows = kernel_has_raw_tracepoint("block_io_done"),
+		.writes_alone = !writes_nest(),
 	};
 	for (size_t i = 0; i < options->comm_count; i++)
 		memcpy(bcc->settings.comms[i], options->comms[i], strlen(options->comms[i]));
