@@ -39,7 +39,7 @@ struct bcc_cpu {
 	__u64 files;	/* told, or tried to */
 	__u64 names_dropped;
 	__u64 processes_not_counted;
-	__u64 samples_dropped;
+	__u64 samples; /* sent, whether there was room or not */
 	__u64 writes; /* a program is in write_out() */
 };
 
