@@ -30,6 +30,7 @@ struct bcc_settings {
 	__u8 filter_devices, filter_pids, uses_irqs, measures_vfs;
 	__u8 follows;
 	__u8 io_done_follows; /* block_io_done is there, since 6.5, and frees the flights */
+	__u8 writes_alone;    /* see write_out() */
 };
 
 /* Of one CPU. */
@@ -38,7 +39,8 @@ struct bcc_cpu {
 	__u64 files;	/* told, or tried to */
 	__u64 names_dropped;
 	__u64 processes_not_counted;
-	__u64 samples_dropped;
+	__u64 samples; /* sent, whether there was room or not */
+	__u64 writes; /* a program is in write_out() */
 };
 
 struct bcc_call {

@@ -125,6 +125,8 @@ static __always_inline void send_sample(void *ctx, const struct iotrace_span *sa
 {
 	struct bcc_cpu *cpu = this_cpu();
 
-	if (perf_output(ctx, MAP(samples), BPF_F_CURRENT_CPU, sample, sizeof(*sample)) && cpu)
-		count(&cpu->samples_dropped);
+	if (!cpu)
+		return;
+	write_out(ctx, cpu, MAP(samples), sample, sizeof(*sample));
+	count(&cpu->samples); /* only now: user space takes what it does not find then for lost */
 }

@@ -232,7 +232,7 @@ static __always_inline void wait_until(struct wait *wait, u64 now)
 		wait->last_ns = now;
 }
 
-/* ---- files ---- */
+/* ---- what is sent ---- */
 
 static __always_inline struct bcc_cpu *this_cpu(void)
 {
@@ -240,6 +240,31 @@ static __always_inline struct bcc_cpu *this_cpu(void)
 
 	return LOOKUP(cpus, &zero);
 }
+
+/*
+ * Before 5.2 (kernel commit 9594dc3c7e71, which some older ones have been given) the kernel describes what a program
+ * writes in one place of its CPU. When an interrupt's program writes meanwhile, the first one goes on with what stands
+ * there of the other's stack, and the kernel dies of it. So the interrupt's does not.
+ */
+static __always_inline bool write_out(void *ctx, struct bcc_cpu *cpu, u64 map, const void *data, u64 bytes)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 2, 0)
+	volatile u64 *writes = &cpu->writes;
+	bool ok;
+
+	if (SETTING(writes_alone)) {
+		if (*writes)
+			return false;
+		*writes = 1;
+		ok = !perf_output(ctx, map, BPF_F_CURRENT_CPU, data, bytes);
+		*writes = 0;
+		return ok;
+	}
+#endif
+	return !perf_output(ctx, map, BPF_F_CURRENT_CPU, data, bytes);
+}
+
+/* ---- files ---- */
 
 /* The file's number; 0 for no file, block devices, and files that could not be told to user space. */
 static __always_inline u32 file_of(void *ctx, struct inode *inode)
@@ -267,8 +292,7 @@ static __always_inline u32 file_of(void *ctx, struct inode *inode)
 	file.number = (u32)cpu->files * SETTING(cpu_count) - bpf_get_smp_processor_id();
 	file.told = *told;
 	bytes = name_fill(&buffer->name, &id, file.number);
-	if (perf_output(ctx, MAP(names), BPF_F_CURRENT_CPU, &buffer->name,
-			offsetof(struct iotrace_name, names) + bytes)) {
+	if (!write_out(ctx, cpu, MAP(names), &buffer->name, offsetof(struct iotrace_name, names) + bytes)) {
 		count(&cpu->names_dropped);
 		return 0;
 	}
@@ -339,9 +363,10 @@ static __always_inline bool log_end(void *ctx, struct iotrace_event *event, u16 
 {
 	struct bcc_cpu *cpu = this_cpu();
 
-	if (!perf_output(ctx, MAP(events), BPF_F_CURRENT_CPU, event, sizeof(*event)))
+	if (!cpu)
+		return false;
+	if (write_out(ctx, cpu, MAP(events), event, sizeof(*event)))
 		return true;
-	if (cpu)
-		__sync_fetch_and_add(&cpu->reserved, -1);
+	__sync_fetch_and_add(&cpu->reserved, -1);
 	return false;
 }

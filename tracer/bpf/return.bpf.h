@@ -89,7 +89,8 @@ static __always_inline void emit_return(void *ctx, struct iotrace_vfs_table *tab
 		return;
 	}
 	slot->mode = IOTRACE_RETURN;
-	log_end(ctx, slot, lap);
+	if (!log_end(ctx, slot, lap))
+		table->returns_dropped++;
 }
 
 #endif

@@ -37,7 +37,7 @@ struct bcc {
 	struct bcc_programs programs;
 	struct perf_log *log;
 	struct perf_buffer *samples; /* NULL = without spans */
-	unsigned long long samples_lost; /* that the kernel has told of */
+	unsigned long long samples_read, samples_lost;
 	const struct span_reader *span_reader; /* while they are read */
 };
 
@@ -57,6 +57,16 @@ static struct bcc *bcc_of(const struct probe *probe)
 
 /* ---- settings ---- */
 
+/* Whether a program may write to user space while another one does that it has interrupted: see write_out(). */
+static bool writes_nest(void)
+{
+	static const char *const DEPTH[] = {"bpf_trace_nest_level"};
+	__u64 address = 0;
+
+	kernel_addresses(DEPTH, &address, 1);
+	return address;
+}
+
 static void configure(struct bcc *bcc, const struct options *options, const struct devices *devices)
 {
 	bcc->settings = (struct bcc_settings){
@@ -73,6 +83,7 @@ static void configure(struct bcc *bcc, const struct options *options, const stru
 		.uses_irqs = bcc_uses_irqs(devices),
 		.measures_vfs = options->vfs,
 		.io_done_follows = kernel_has_raw_tracepoint("block_io_done"),
+		.writes_alone = !writes_nest(),
 	};
 	for (size_t i = 0; i < options->comm_count; i++)
 		memcpy(bcc->settings.comms[i], options->comms[i], strlen(options->comms[i]));
@@ -112,22 +123,14 @@ static void handle_sample(void *context, int cpu, void *data, __u32 bytes)
 	if (bytes < sizeof(span))
 		return;
 	memcpy(&span, data, sizeof(span)); /* not aligned to 8 bytes */
+	bcc->samples_read++;
 	bcc->span_reader->sample(bcc->span_reader->context, &span);
-}
-
-static void handle_lost_samples(void *context, int cpu, __u64 count)
-{
-	struct bcc *bcc = context;
-
-	(void)cpu;
-	bcc->samples_lost += count;
 }
 
 static bool open_samples(struct bcc *bcc, const struct options *options)
 {
 	if (options->spans)
-		bcc->samples = perf_buffer__new(bcc->maps[MAP_samples], SAMPLE_PAGES, handle_sample, handle_lost_samples,
-						bcc, NULL);
+		bcc->samples = perf_buffer__new(bcc->maps[MAP_samples], SAMPLE_PAGES, handle_sample, NULL, bcc, NULL);
 	return bcc->samples || !options->spans;
 }
 
@@ -225,10 +228,27 @@ static int bcc_peers(const struct probe *probe)
 	return bcc_of(probe)->maps[MAP_peers];
 }
 
+static struct bcc_cpu sum_of_cpus(const struct probe *probe)
+{
+	struct bcc_cpu sum;
+
+	backend_sum(probe, bcc_of(probe)->maps[MAP_cpus], &sum, sizeof(sum));
+	return sum;
+}
+
+/*
+ * Those that were sent before, and are not there, found no room. Before 5.1 the kernel does not tell the program, and
+ * user space only when it has written another one.
+ */
 static void bcc_samples(struct probe *probe, const struct span_reader *reader)
 {
-	bcc_of(probe)->span_reader = reader;
-	perf_buffer__consume(bcc_of(probe)->samples);
+	struct bcc *bcc = bcc_of(probe);
+	unsigned long long sent = sum_of_cpus(probe).samples;
+
+	bcc->span_reader = reader;
+	perf_buffer__consume(bcc->samples);
+	if (sent > bcc->samples_read + bcc->samples_lost)
+		bcc->samples_lost = sent - bcc->samples_read;
 }
 
 static int bcc_processes(const struct probe *probe)
@@ -247,19 +267,13 @@ static unsigned long long more(unsigned long long one, unsigned long long other)
 
 static void bcc_spans_lost(const struct probe *probe, unsigned long long *not_counted, unsigned long long *samples)
 {
-	struct bcc_cpu sum;
-
-	backend_sum(probe, bcc_of(probe)->maps[MAP_cpus], &sum, sizeof(sum));
-	*not_counted = sum.processes_not_counted;
-	*samples = more(bcc_of(probe)->samples_lost, sum.samples_dropped);
+	*not_counted = sum_of_cpus(probe).processes_not_counted;
+	*samples = bcc_of(probe)->samples_lost;
 }
 
 static unsigned long long bcc_names_dropped(struct probe *probe)
 {
-	struct bcc_cpu sum;
-
-	backend_sum(probe, bcc_of(probe)->maps[MAP_cpus], &sum, sizeof(sum));
-	return more(perf_log_names_lost(bcc_of(probe)->log), sum.names_dropped);
+	return more(perf_log_names_lost(bcc_of(probe)->log), sum_of_cpus(probe).names_dropped);
 }
 
 static void visit_map(int map, void (*visit)(void *context, const struct iotrace_flight *flight), void *context)

@@ -92,7 +92,7 @@ static bool is_wanted(const char *name, const struct options *options, const str
 	return true;
 }
 
-#define LOG_BYTES (16 << 20)
+#define LOG_BYTES ((16 << 20) - 1) /* Linux takes no larger one before 5.2 */
 
 static int load(const struct compiled_program *program, const struct bpf_insn *instructions, char *log)
 {

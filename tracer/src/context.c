@@ -15,31 +15,42 @@ static const struct source {
 	int field;
 	const char *field_key; /* the number behind this, "total=" */
 	bool grows;	       /* a count since boot: the line tells the difference */
+	const char *older_key; /* NULL = it always was called `key` */
 } SOURCES[SYSTEM_COUNTERS] = {
-	{CONTEXT_MEMORY, "dirty_pages", "/proc/vmstat", "nr_dirty ", 0, NULL, false},
-	{CONTEXT_MEMORY, "writeback_pages", "/proc/vmstat", "nr_writeback ", 0, NULL, false},
-	{CONTEXT_MEMORY, "major_faults", "/proc/vmstat", "pgmajfault ", 0, NULL, true},
-	{CONTEXT_MEMORY, "refaulted_file_pages", "/proc/vmstat", "workingset_refault_file ", 0, NULL, true},
-	{CONTEXT_CPU_TICKS, "cpu_steal_ticks", "/proc/stat", "cpu ", 7, NULL, true},
-	{CONTEXT_CPU_TICKS, "cpu_iowait_ticks", "/proc/stat", "cpu ", 4, NULL, true},
-	{CONTEXT_PRESSURE, "pressure_cpu_some_us", "/proc/pressure/cpu", "some ", 0, "total=", true},
-	{CONTEXT_PRESSURE, "pressure_io_some_us", "/proc/pressure/io", "some ", 0, "total=", true},
-	{CONTEXT_PRESSURE, "pressure_io_full_us", "/proc/pressure/io", "full ", 0, "total=", true},
-	{CONTEXT_PRESSURE, "pressure_memory_some_us", "/proc/pressure/memory", "some ", 0, "total=", true},
-	{CONTEXT_PRESSURE, "pressure_memory_full_us", "/proc/pressure/memory", "full ", 0, "total=", true},
+	{CONTEXT_MEMORY, "dirty_pages", "/proc/vmstat", "nr_dirty ", 0, NULL, false, NULL},
+	{CONTEXT_MEMORY, "writeback_pages", "/proc/vmstat", "nr_writeback ", 0, NULL, false, NULL},
+	{CONTEXT_MEMORY, "major_faults", "/proc/vmstat", "pgmajfault ", 0, NULL, true, NULL},
+	{CONTEXT_MEMORY, "refaulted_file_pages", "/proc/vmstat", "workingset_refault_file ", 0, NULL, true,
+	 "workingset_refault "}, /* before 5.9, when there was no other */
+	{CONTEXT_CPU_TICKS, "cpu_steal_ticks", "/proc/stat", "cpu ", 7, NULL, true, NULL},
+	{CONTEXT_CPU_TICKS, "cpu_iowait_ticks", "/proc/stat", "cpu ", 4, NULL, true, NULL},
+	{CONTEXT_PRESSURE, "pressure_cpu_some_us", "/proc/pressure/cpu", "some ", 0, "total=", true, NULL},
+	{CONTEXT_PRESSURE, "pressure_io_some_us", "/proc/pressure/io", "some ", 0, "total=", true, NULL},
+	{CONTEXT_PRESSURE, "pressure_io_full_us", "/proc/pressure/io", "full ", 0, "total=", true, NULL},
+	{CONTEXT_PRESSURE, "pressure_memory_some_us", "/proc/pressure/memory", "some ", 0, "total=", true, NULL},
+	{CONTEXT_PRESSURE, "pressure_memory_full_us", "/proc/pressure/memory", "full ", 0, "total=", true, NULL},
 };
 
+/* NULL: the line begins with another word. */
+static const char *behind(const char *key, const char *line)
+{
+	return key && strncmp(line, key, strlen(key)) == 0 ? line + strlen(key) : NULL;
+}
+
+/* -1: it is not in this line. */
 static long long number_in(const struct source *source, const char *line)
 {
-	const char *at = line + strlen(source->key);
+	const char *at = behind(source->key, line);
 	long long value;
 
-	if (source->field_key) {
+	if (!at)
+		at = behind(source->older_key, line);
+	if (at && source->field_key) {
 		at = strstr(at, source->field_key);
-		if (!at)
-			return -1;
-		at += strlen(source->field_key);
+		at = at ? at + strlen(source->field_key) : NULL;
 	}
+	if (!at)
+		return -1;
 	for (int i = 0; i < source->field; i++) {
 		at += strspn(at, " ");
 		at += strcspn(at, " ");
@@ -56,8 +67,7 @@ static long long read_source(const struct source *source)
 	if (!file)
 		return -1;
 	while (value < 0 && fgets(line, sizeof(line), file))
-		if (strncmp(line, source->key, strlen(source->key)) == 0)
-			value = number_in(source, line);
+		value = number_in(source, line);
 	fclose(file);
 	return value;
 }

@@ -200,10 +200,13 @@ def test_reads_that_hit_the_page_cache_and_that_miss_it(mounted: Path, disk: str
 
 #: What `cpu` in /proc/stat counts (Documentation/filesystems/proc.rst).
 CPU_TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+#: The second one before 5.9, when there was no other.
+REFAULTS = ("workingset_refault_file", "workingset_refault")
+VMSTAT = Path("/proc/vmstat").read_text().split()[::2]
 #: By the kernel's documentation (mm/workingset.c, admin-guide/cgroup-v2.rst, accounting/psi.rst): column, file, name.
 TOLD = {
     "major_faults": ("vmstat", "pgmajfault"),
-    "refaulted_file_pages": ("vmstat", "workingset_refault_file"),
+    "refaulted_file_pages": ("vmstat", next((name for name in REFAULTS if name in VMSTAT), "")),
     "cpu_steal_ticks": ("stat", "steal"),
     "cpu_iowait_ticks": ("stat", "iowait"),
     "pressure_cpu_some_us": ("pressure/cpu", "some"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,12 @@ def test_nothing_is_said_of_it_when_not_asked(disk: str, tmp_path: Path) -> None
 def test_without_the_vfs_layer(disk: str, tmp_path: Path, engine: str, origin: int) -> None:
     """No program sees the calls, so there is no entry; what kind they are is known all the same."""
     with tracing(tmp_path / "io.bin", "--device", disk, "--no-vfs") as trace:
-        fio(f"--filename=/dev/{disk}", "--rw=randread", "--direct=1", f"--ioengine={engine}", "--number_ios=500")
+        try:
+            fio(f"--filename=/dev/{disk}", "--rw=randread", "--direct=1", f"--ioengine={engine}", "--number_ios=500")
+        except subprocess.CalledProcessError:
+            if engine == "io_uring":
+                pytest.skip("no io_uring here")
+            raise
         assert trace.stop() == 0
     own = [record for record in trace.records() if record.comm == b"fio" and record.origin == origin]
     assert len(own) + trace.device(disk)["excluded"]["completion_not_seen"] >= 500
