@@ -205,7 +205,6 @@ def test_sendfile_waits_for_the_disk_or_for_the_reader(
         (answer,) = (answer for answer in answers if began(sample, answer))
         assert sample["tid"] == answer["tid"]
         assert sample["total_ns"] < answer["wall"] + slack_ns(answer)
-        assert sample["io_ns"] > 0
         assert sample["other_ns"] > stall_s / 2 * 1e9 or not stall_s
         for part, state in (("io", "D"), ("other", "S")):
             slept_ns = asleep_ns(tmp_path / SCHEDULER_LOG, sample, state)
@@ -214,6 +213,8 @@ def test_sendfile_waits_for_the_disk_or_for_the_reader(
                 if abs(sample[f"{part}_ns"] - slept_ns) > slept_ns * 0.02 + MS / 4:
                     apart.append((part, sample[f"{part}_ns"], slept_ns))
     assert known >= len(found) > 0
+    # Not in each: the disk's own thread may have the CPU meanwhile, and then the server waits for that.
+    assert any(sample["io_ns"] for sample in found)
     # The CPUs of an emulated guest stand still for milliseconds, also between the log and the program at one event.
     assert len(apart) <= (known // 2 if TESTS_UNTIL in os.environ else 0), apart
 
