@@ -68,7 +68,7 @@ def join(run_dir: Path, *, io_csv: bool = True) -> JoinOutcome:
 
 def _evaluate(connection: Any, run: Run) -> dict[str, pa.Table]:
     counts = histogram_counts(run.clients, run.clocks)
-    by_client = client_windows(run.clients, counts)
+    by_client = client_windows(run.clients, counts, run.timeline)
     windows = measured_windows(by_client)
     grid = operation_grid(run, counts, by_client)
     histograms = ibis.memtable(counts)
@@ -122,8 +122,8 @@ def _traced_buckets(run: Run, node: str) -> range:
     trace = read_json(path)
     started_ns, mono_ns = trace.get("started_unix_ns"), trace.get("started_mono_ns")
     epoch_ns = started_ns - mono_ns if type(started_ns) is type(mono_ns) is int else None
-    start = run.clocks[node].one_to_controller(started_ns, epoch_ns)
-    stop = run.clocks[node].one_to_controller(trace.get("stopped_unix_ns"), epoch_ns)
+    start = run.clocks[node].one_to_controller(started_ns, epoch_ns, path)
+    stop = run.clocks[node].one_to_controller(trace.get("stopped_unix_ns"), epoch_ns, path)
     if start is None:
         return range(0)
     return run.timeline.buckets(start, _last_row_end(rows) if stop is None else stop)

@@ -18,6 +18,7 @@ from controller.results.join import join
 from controller.results.machines import check_machines, servers_share_a_machine
 from controller.results.store import RunStore
 from controller.results.validate import validate
+from controller.tests.synthetic import SECOND, T0
 from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
 
@@ -338,6 +339,15 @@ def test_a_failed_run_stays_failed(store: RunStore) -> None:
     finished = finish(store.path)
     assert finished.manifest["status"] == "failed"
     assert finished.manifest["reasons"] == ["node1: agent lost"]
+
+
+@pytest.mark.parametrize(("years", "why"), [(0.01, "took 6 s"), (200, "took 6 s"), (900, "no clock shows")])
+def test_a_client_that_measured_for_years_is_an_error_that_names_it(store: RunStore, years: float, why: str) -> None:
+    """Each second of it would be a row of ops.csv; 900 years of nanoseconds are more than 64 bits hold."""
+    folder = store.client_dir("client2", "a-run")
+    end_ns = T0 + int(years * 365 * 86_400) * SECOND
+    change(folder / "summary.json", lambda summary: summary.update(end_unix_ns=end_ns))
+    assert [error.what for error in errors(store) if str(folder) in error.what and why in error.what]
 
 
 @pytest.mark.parametrize("member", ["phases", "nodes"])

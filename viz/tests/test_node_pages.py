@@ -121,6 +121,19 @@ def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:
         load_node_data(store.path)
 
 
+@pytest.mark.parametrize("days", [2, 365 * 30])
+def test_a_request_that_lasts_longer_than_the_run_is_a_data_error(tmp_path: Path, days: int) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    path = store.node_dir("node1") / "io.parquet"
+    rows = pd.read_parquet(path)
+    for column in ("total_ns", "device_ns"):
+        rows.loc[3, column] = days * 86_400 * SECOND_NS
+    rows.to_parquet(path)
+    with pytest.raises(DataError, match=f"node1: io.parquet .* of {days * 86_400:,} s, and the run took 30 s"):
+        load_node_data(store.path)
+
+
 def test_a_run_without_traces_has_no_pages(untraced_run: RunStore) -> None:
     write_report(untraced_run.path)
     assert not (untraced_run.path / "nodes.html").exists()
