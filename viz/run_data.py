@@ -18,7 +18,7 @@ from controller.results.convert import open_run
 from controller.results.schema import BETWEEN_PHASES
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
-from controller.results.validate_trace import rows_by_device
+from controller.results.validate_trace import read_trace, rows_by_device
 
 _JOIN_AGAIN = "make the tables again from the raw files: `strata join RUN`"
 
@@ -94,8 +94,8 @@ def load_run(run_dir: Path) -> RunData:
         ops=_table(store, schema.OPS),
         joined=_table(store, schema.JOINED),
         summary=_table(store, schema.SUMMARY),
-        facts=_descriptions(folders, "facts.json"),
-        traces=_descriptions(folders, "trace.json"),
+        facts={node: read_json(path) for node, path in _there(folders, "facts.json").items()},
+        traces={node: read_trace(run, node) for node in _there(folders, "trace.json")},
         io_rows={node: rows_by_device(run, node) for node in folders},
     )
 
@@ -129,5 +129,5 @@ def _damage(content: bytes, found: pd.DataFrame, table: schema.Table) -> str:
     return ""
 
 
-def _descriptions(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
-    return {node: read_json(folder / name) for node, folder in folders.items() if (folder / name).is_file()}
+def _there(folders: dict[str, Path], name: str) -> dict[str, Path]:
+    return {node: folder / name for node, folder in folders.items() if (folder / name).is_file()}

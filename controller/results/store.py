@@ -18,7 +18,9 @@ from typing import Any, Self
 import pyarrow.parquet as pq
 
 from controller.errors import DataError, RunError
+from controller.results import shapes
 from controller.results.schema import SCHEMA_VERSION
+from controller.results.shapes import misfit
 
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
@@ -160,7 +162,11 @@ class RunStore:
         return _versioned(self.path / "plan.json")
 
     def manifest(self) -> dict[str, Any]:
-        return _versioned(self.path / MANIFEST)
+        path = self.path / MANIFEST
+        content = _versioned(path)
+        if where := misfit(content, shapes.MANIFEST):
+            raise DataError(f"{path} has no usable `{where}`")
+        return content
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         content = {"schema_version": SCHEMA_VERSION, **manifest}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from controller.errors import RunError
+from controller.errors import DataError, RunError
 from controller.results.findings import Finding
 from controller.results.finish import finish
 from controller.results.join import join
@@ -21,6 +22,7 @@ from controller.results.validate import validate
 from controller.tests.synthetic import SECOND, T0
 from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
+from viz.run_data import load_run
 
 PHASES = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
@@ -332,6 +334,47 @@ def test_damage_is_a_finding_never_a_traceback(store: RunStore, victim: str) -> 
     finished = finish(store.path)
     assert not finished.trusted
     assert finished.manifest["status"] == "partial"
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("manifest.json", "tracing"),
+        ("manifest.json", "tracing.node1"),
+        ("manifest.json", "tracing.node1.layers_missing"),
+        ("manifest.json", "warnings"),
+        ("manifest.json", "reasons"),
+        ("manifest.json", "findings"),
+        ("manifest.json", "files"),
+        ("manifest.json", "versions"),
+        ("trace.json", "devices"),
+        ("trace.json", "devices.0"),
+        ("trace.json", "devices.0.layers_missing"),
+        ("trace.json", "devices.0.diskstats_after.reads"),
+        ("trace.json", "probes"),
+        ("trace.json", "program_misses"),
+        ("trace.json", "returns"),
+        ("trace.json", "emitted"),
+        ("trace.json", "vfs"),
+        ("trace.json", "vfs.read.cached"),
+    ],
+)
+def test_an_odd_member_is_a_data_error_that_names_it(store: RunStore, name: str, member: str) -> None:
+    path = next(iter(sorted(store.path.rglob(name))))
+    *above, last = [int(part) if part.isdigit() else part for part in member.split(".")]
+
+    def edit(content: Any, odd: object) -> None:
+        for part in above:
+            content = content[part]
+        content[last] = odd
+
+    join(store.path)
+    for odd in (7.5, None):
+        change(path, partial(edit, odd=odd))
+        with pytest.raises(DataError, match=re.escape(f"{path} has no usable `{member}`")):
+            load_run(store.path)
+    if name == "trace.json":
+        assert any(f"`{member}`" in error.what for error in errors(store))
 
 
 def test_a_failed_run_stays_failed(store: RunStore) -> None:
