@@ -23,7 +23,7 @@ _NEEDED = ("node", "t_unix_ns", "vfs_ns", "total_ns", "size_bytes", "component")
 
 @dataclass(frozen=True)
 class NodeData:
-    """`in_flight`: node, bucket_start_us, requests (time-weighted mean of the bucket).
+    """`in_flight`: node, bucket_start_us, requests (time-weighted mean of the bucket, empty where unknown).
     `components`: node, bucket_start_us, component, bytes."""
 
     in_flight: pd.DataFrame
@@ -58,17 +58,21 @@ def _refuse_endless(connection: Any, rows: ir.Table, timeline: Timeline) -> None
 
 
 def in_flight_expression(rows: ir.Table, timeline: Timeline) -> ir.Table:
-    """Time that requests were under way below the file system, divided by the bucket: their mean number (Little)."""
+    """Time that requests were under way below the file system, divided by the bucket: their mean number (Little).
+
+    Empty where one began that shows no layer: nobody knows how long it was under way.
+    """
     length = timeline.bucket_ns
     start = rows.t_unix_ns + rows.vfs_ns.coalesce(0) - timeline.start_unix_ns
-    spans = rows.select("node", start=start, end=rows.t_unix_ns + rows.total_ns - timeline.start_unix_ns)
+    end = (rows.t_unix_ns + rows.total_ns - timeline.start_unix_ns).coalesce(start)
+    spans = rows.select("node", start=start, end=end, untimed=rows.total_ns.isnull())
     # A request that lasts beyond its bucket counts in each with its part.
     parts = spans.mutate(bucket=ibis.range(spans.start // length, spans.end // length + 1).unnest())
     inside = ibis.least(parts.end, (parts.bucket + 1) * length) - ibis.greatest(parts.start, parts.bucket * length)
     return (
         parts.mutate(inside=inside, bucket_start_us=parts.bucket * (length // 1000))
         .group_by("node", "bucket_start_us")
-        .agg(requests=ibis._.inside.sum() / length)
+        .agg(requests=ibis._.untimed.any().ifelse(ibis.null("float64"), ibis._.inside.sum() / length))
         .order_by("node", "bucket_start_us")
     )
 

@@ -66,7 +66,7 @@ def _node(
     time_axis(plot, run.timeline, _ROWS, columns=_COLUMNS)
     caption = (
         f"Buckets of {run.bucket_s:g} s. Every panel has the same scale on all nodes; latencies are logarithmic. "
-        "In flight: mean number of requests between file system and completion. "
+        "In flight: mean number of requests between file system and completion, empty where one shows no layer. "
         "Components: bytes, by the rules of tracer/components.rules."
     )
     return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline))

@@ -64,6 +64,19 @@ def test_requests_in_flight_are_the_overlaps_with_the_bucket(requests: list[tupl
         assert drawn.get(bucket, 0) == pytest.approx(inside / SECOND_NS)
 
 
+def test_requests_in_flight_are_unknown_where_one_shows_no_layer() -> None:
+    timeline = Timeline(7 * SECOND_NS, 15 * SECOND_NS, (), SECOND_NS)
+    starts = [7 * SECOND_NS + ms * 1_000_000 for ms in (100, 1200, 1300, 2500, 3500)]
+    totals = pd.array([SECOND_NS // 2, SECOND_NS // 2, None, None, SECOND_NS // 4], dtype="Int64")
+    rows = pd.DataFrame(
+        {"node": "n", "t_unix_ns": starts, "vfs_ns": pd.array([None] * 5, dtype="Int64"), "total_ns": totals}
+    )
+    with engine() as connection:
+        found = connection.to_pandas(in_flight_expression(ibis.memtable(rows), timeline))
+    assert list(found["bucket_start_us"]) == [0, 1_000_000, 2_000_000, 3_000_000]
+    assert list(found["requests"].fillna(-1.0)) == [0.5, -1.0, -1.0, 0.25]
+
+
 def test_every_panel_has_one_scale_on_all_nodes(complete_run: RunStore) -> None:
     run = load_run(complete_run.path)
     figures = panels(run, load_node_data(complete_run.path))
