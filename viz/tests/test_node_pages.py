@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 
 import ibis
 import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,10 +21,11 @@ from controller.results.schema import TIMED
 from controller.results.store import RunStore
 from controller.results.timeline import Timeline
 from controller.results.validate import check_files
+from controller.tests.synthetic import T0
 from controller.tests.synthetic.run import write_run
 from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
-from viz.node_data import in_flight_expression, load_node_data
+from viz.node_data import UNEXPLAINED, in_flight_expression, load_node_data
 from viz.report import write_report
 from viz.run_data import load_run
 from viz.tests.test_report_browser import CHROMIUM, seen_by_the_browser
@@ -112,6 +116,40 @@ def test_a_panel_without_anything_has_no_axis_of_billionths(tmp_path: Path) -> N
     assert figure.plot is not None
     linear = [axis.range for axis in figure.plot.select_yaxes() if axis.type == "linear"]
     assert len(linear) == 4 and all(top >= 1 for _, top in linear)
+
+
+@pytest.mark.parametrize(("start_s", "stop_s", "edges"), [(0.5, 20.25, (0.5, 0.25)), (0.95, 20.05, (None, None))])
+def test_the_edges_of_a_trace_do_not_look_like_a_drop(
+    tmp_path: Path, start_s: float, stop_s: float, edges: tuple[float | None, float | None]
+) -> None:
+    """The first and the last bucket are divided by what was traced of them."""
+    store = write_run(tmp_path, nodes=("node1",), ios_per_second=100).store
+    folder = store.node_dir("node1")
+    start, stop = T0 + int(start_s * SECOND_NS), T0 + int(stop_s * SECOND_NS)
+    times = {"started_unix_ns": start, "started_mono_ns": start - T0, "stopped_unix_ns": stop}
+    (folder / "trace.json").write_text(json.dumps(json.loads((folder / "trace.json").read_text()) | times))
+    inside = (pc.field("t_unix_ns") >= start) & (pc.field("t_unix_ns") < stop)
+    pq.write_table(pq.read_table(folder / "io.parquet").filter(inside), folder / "io.parquet")
+    finish(store.path)
+    run, data = load_run(store.path), load_node_data(store.path)
+    (figure,), total = panels(run, data), requests_per_node(run)
+    assert figure.plot is not None and total.plot is not None
+    reads, _, written_bytes = (list(line.y) for line in (*total.plot.data, figure.plot.data[3]))
+    in_flight = next(list(line.y) for line in figure.plot.data if line.name == "in flight")
+    components = next(list(line.y) for line in figure.plot.data if line.name == UNEXPLAINED)
+    counted = run.joined.groupby("bucket_start_us")[["io_reads", "read_bytes", "write_bytes"]].sum(min_count=1)
+    both_bytes = counted["read_bytes"] + counted["write_bytes"]
+    queue = data.in_flight["requests"]
+    for drawn, true in (
+        (reads, counted["io_reads"].dropna()),
+        (written_bytes, counted["write_bytes"].dropna() / (1 << 20)),
+        (in_flight, queue),
+        (components, both_bytes.dropna() / (1 << 20)),
+    ):
+        assert drawn[1:20] == pytest.approx(list(true)[1:20])
+        for place, cover in ((0, edges[0]), (20, edges[1])):
+            expected = float("nan") if cover is None else list(true)[place] / cover
+            assert drawn[place] == pytest.approx(expected, nan_ok=True)
 
 
 def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
