@@ -165,6 +165,26 @@ def test_what_was_run_with_several_threads_is_drawn_against_them(tmp_path: Path)
     assert "Scalability Law" not in text, "there is one number of servers only"
 
 
+def test_phases_that_differ_in_their_rate_or_properties_are_no_line() -> None:
+    def measured(threads_: int, target: float | None, share: str, rate: float) -> list[PhaseMeasurement]:
+        load = PhaseLoad("run", "w", 100, threads_, target, {"readproportion": share})
+        name = f"w-{threads_}-{target}-{share}"
+        return [PhaseMeasurement(1, f"r{i}", name, load, rate + i, 1.0) for i in range(2)]
+
+    alike = [*measured(1, None, "0.5", 10.0), *measured(8, None, "0.5", 80.0)]
+    limited = [*measured(1, 5.0, "0.5", 5.0), *measured(8, 5.0, "0.5", 5.0)]
+    reading = [*measured(1, None, "0.9", 20.0), *measured(8, None, "0.9", 160.0)]
+    plot = threads.throughput(analyse([*alike, *limited, *reading, *measured(8, 5.0, "0.9", 5.0)])).plot
+    assert plot is not None
+    assert {
+        (line.name.removeprefix("100 records, 1 server, "), tuple(line.x), tuple(line.y)) for line in plot.data
+    } == {
+        ("target (ops/s) none, readproportion 0.5", (1, 8), (10.5, 80.5)),
+        ("target (ops/s) 5, readproportion 0.5", (1, 8), (5.5, 5.5)),
+        ("target (ops/s) none, readproportion 0.9", (1, 8), (20.5, 160.5)),
+    }
+
+
 def test_without_several_threads_there_is_no_such_figure(tmp_path: Path) -> None:
     assert threads.sweeps(threads_series((4,))) == {}
     assert "against threads" not in write_scaling_report(tmp_path, series(2)).read_text()
