@@ -114,6 +114,15 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
 
 
+def test_the_description_of_the_experiment_is_a_line_of_the_page(tmp_path: Path) -> None:
+    RunStore.create(tmp_path, "servers-1").write_manifest({"status": "failed"})
+    assert 'class="run">Reads' not in write_scaling_report(tmp_path, series(2)).read_text()
+    store = RunStore.create(tmp_path, "servers-2")
+    store.write_manifest({"status": "failed"})
+    (store.path / "plan.json").write_text('{"schema_version": 1, "description": "Reads & <writes>"}')
+    assert '<p class="run">Reads &amp; &lt;writes&gt;</p>' in write_scaling_report(tmp_path, series(2)).read_text()
+
+
 def test_a_name_of_a_folder_cannot_become_markup(tmp_path: Path) -> None:
     store = RunStore.create(tmp_path, '"><img src=x>')
     store.write_manifest({"status": "partial"})
