@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import ibis
 import pandas as pd
@@ -14,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.errors import DataError
+from controller.errors import DataError, RunError
 from controller.results.engine import engine
 from controller.results.finish import finish
 from controller.results.schema import TIMED
@@ -205,6 +207,29 @@ def test_a_report_that_is_interrupted_leaves_the_pages_that_the_manifest_lists(
     with pytest.raises(KeyboardInterrupt):
         write_report(store.path)
     assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
+
+
+@pytest.mark.parametrize("name", ["nodes.html", "report.html", "manifest.json"])
+def test_a_disk_that_fills_up_leaves_the_pages_that_the_manifest_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    write_report(store.path)
+    store.update_manifest(experiment="another")
+    opened: Any = Path.open
+
+    def full(path: Path, mode: str = "r", **options: str) -> object:
+        if "w" in mode and name in path.name:
+            raise OSError(errno.ENOSPC, "no space")
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(RunError, match=f"no space left on device while writing .*{name}"):
+        write_report(store.path)
+    monkeypatch.undo()
+    assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
+    assert not list(store.path.glob(".*"))
 
 
 def test_nodes_without_a_trace_are_left_out(gappy_run: RunStore) -> None:
