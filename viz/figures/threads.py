@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from math import ceil
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -27,6 +28,8 @@ from viz.figures.style import (
 
 _COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 _PANEL_PX = 340
+#: Beside each other: more would lay their titles over each other where the page is narrow.
+_COLUMNS = 4
 
 
 def throughput(outcome: Scaling) -> Figure:
@@ -88,12 +91,16 @@ def _panels(
     found = sweeps(outcome)
     if not found:
         return Figure(name, title, "Every workload was run with one number of threads.", None)
+    columns = min(len(found), _COLUMNS)
+    rows = ceil(len(found) / columns)
     plot = make_subplots(
-        rows=1, cols=len(found), subplot_titles=list(found), horizontal_spacing=spacing_for(len(found))
-    )
+        rows=rows, cols=columns, subplot_titles=list(found), vertical_spacing=0.3 / rows,
+        horizontal_spacing=spacing_for(columns),
+    )  # fmt: skip
     lines = list(dict.fromkeys(line for of_workload in found.values() for line in of_workload))
     drawn: set[str] = set()
-    for column, of_workload in enumerate(found.values(), 1):
+    for index, of_workload in enumerate(found.values()):
+        row, column = index // columns + 1, index % columns + 1
         every: list[Estimate] = []
         for line, sweep in of_workload.items():
             points = [(step, estimate) for step in sweep if (estimate := value(step)) is not None]
@@ -108,20 +115,20 @@ def _panels(
                 showlegend=line not in drawn,
                 customdata=[[step.runs] for step, _ in points],
                 hovertemplate="%{x} threads: %{y:,.4g} (%{customdata[0]} runs)<extra></extra>",
-                row=1,
+                row=row,
                 col=column,
             )
             drawn.add(line)
             every += [estimate for _, estimate in points]
         most = max((estimate.value for estimate in every), default=1.0)
-        plot.update_yaxes(range=range_for(most, every), row=1, col=column)
-        _threads_axis(plot, of_workload, column)
+        plot.update_yaxes(range=range_for(most, every), row=row, col=column)
+        _threads_axis(plot, of_workload, row, column)
     plot.update_yaxes(title_text=axis)
     plot.update_annotations(font_size=13)
-    return Figure(name, title, caption, finish(plot, _PANEL_PX + 60))
+    return Figure(name, title, caption, finish(plot, rows * _PANEL_PX + 60))
 
 
-def _threads_axis(plot: go.Figure, of_workload: Mapping[str, Sequence[Step]], column: int) -> None:
+def _threads_axis(plot: go.Figure, of_workload: Mapping[str, Sequence[Step]], row: int, column: int) -> None:
     """Logarithmic, with the numbers that were run: they are usually powers of two."""
     threads = sorted({step.load.threads for sweep in of_workload.values() for step in sweep})
-    plot.update_xaxes(title_text="Client threads (count)", type="log", tickvals=threads, row=1, col=column)
+    plot.update_xaxes(title_text="Client threads (count)", type="log", tickvals=threads, row=row, col=column)
