@@ -26,7 +26,7 @@ class StrataError(Exception):
 
 
 class ThresholdError(StrataError):
-    """A ``--fail-on`` condition holds."""
+    """A ``--fail-on`` condition holds, and every other one could be checked."""
 
     exit_code = 1
 

@@ -37,25 +37,42 @@ def parse_threshold(text: str) -> Threshold:
 
 
 def check_thresholds(store: RunStore, thresholds: list[Threshold]) -> None:
-    """Raises ThresholdError when one holds, DataError when the summary has no such value."""
+    """Raises ThresholdError when one holds, DataError when one cannot be checked: a bound must not pass unseen.
+
+    It is checked in each phase that has rows of the operation, so each of them needs the value.
+    """
     if not thresholds:
         return
     with store.joined("summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    exceeded = []
+    exceeded, unknown = [], []
     for threshold in thresholds:
         hits = [row for row in rows if _meant(threshold, row) and row["value"]]
-        if not hits:
-            raise DataError(f"--fail-on {threshold.text}: the run has no such value", hint="see joined/summary.csv")
         exceeded += [
             f"{row['phase']} {row['op']} {row['metric']} = {row['value']} {row['unit']} ({threshold.text})"
             for row in hits
             if _HOLDS[threshold.sign](float(row["value"]), threshold.value)
         ]
-    if exceeded:
-        raise ThresholdError("threshold exceeded: " + "; ".join(exceeded))
+        phases = dict.fromkeys(row["phase"] for row in rows if _same_place(threshold, row))
+        if not phases:
+            unknown.append(f"--fail-on {threshold.text}: the run has no such value")
+        unknown += [
+            f"--fail-on {threshold.text}: phase {phase} has no such value of {threshold.op}"
+            for phase in phases
+            if phase not in {row["phase"] for row in hits}
+        ]
+    failed = [f"threshold exceeded: {'; '.join(exceeded)}"] if exceeded else []
+    if unknown:
+        hint = "see joined/summary.csv; PHASE.OP.METRIC bounds one phase only"
+        raise DataError("; ".join([*unknown, *failed]), hint=hint)
+    if failed:
+        raise ThresholdError(*failed)
 
 
 def _meant(threshold: Threshold, row: dict[str, str]) -> bool:
-    same_op = row["op"].upper() == threshold.op and row["metric"] in (threshold.metric, f"latency_{threshold.metric}")
-    return same_op and threshold.phase in (None, row["phase"])
+    same_metric = row["metric"] in (threshold.metric, f"latency_{threshold.metric}")
+    return same_metric and _same_place(threshold, row)
+
+
+def _same_place(threshold: Threshold, row: dict[str, str]) -> bool:
+    return row["op"].upper() == threshold.op and threshold.phase in (None, row["phase"])

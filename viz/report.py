@@ -6,7 +6,6 @@ from html import escape
 from pathlib import Path
 
 from controller.results.schema import ALL_OPERATIONS, REPORT
-from controller.results.store import write_atomically
 from viz import tables
 from viz.figures import layers, node_io, operations, workloads
 from viz.node_pages import FILE, node_pages
@@ -39,10 +38,8 @@ def write_report(run_dir: Path) -> Path:
         pages[FILE] = nodes
         sections.insert(2, Section("nodes", "Every node", f'<p><a href="{FILE}">{NODE_PAGES}</a></p>'))
     pages[REPORT] = page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections)
-    # Only when all are drawn: the manifest lists what stands in each.
-    for name, text in pages.items():
-        write_atomically(run.store.path / name, text)
-    run.store.record_files(run.store.path / name for name in pages)
+    # Only when all are drawn, and with the manifest: it lists what stands in each.
+    run.store.write_listed(pages)
     return run.store.path / REPORT
 
 

@@ -15,10 +15,12 @@ from pandas.api.types import is_numeric_dtype
 from controller.errors import DataError
 from controller.results import schema
 from controller.results.convert import open_run
+from controller.results.join import traced_window
+from controller.results.operations import LEAST_COVER
 from controller.results.schema import BETWEEN_PHASES
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
-from controller.results.validate_trace import rows_by_device
+from controller.results.validate_trace import read_trace, rows_by_device
 
 _JOIN_AGAIN = "make the tables again from the raw files: `strata join RUN`"
 
@@ -26,7 +28,7 @@ _JOIN_AGAIN = "make the tables again from the raw files: `strata join RUN`"
 @dataclass(frozen=True)
 class RunData:
     """One run. `ops`, `joined` and `summary` are the tables of the same names; `facts`, `traces` per node,
-    `io_rows` per node and device."""
+    `traced` per node [start, end) of its tracer, `io_rows` per node and device."""
 
     store: RunStore
     manifest: dict[str, Any]
@@ -37,6 +39,7 @@ class RunData:
     summary: pd.DataFrame
     facts: dict[str, dict[str, Any]]
     traces: dict[str, dict[str, Any]]
+    traced: dict[str, tuple[int, int]]
     io_rows: dict[str, dict[str, int]]
 
     @property
@@ -50,6 +53,24 @@ class RunData:
     @property
     def nodes(self) -> list[str]:
         return sorted(self.joined["node"].unique())
+
+    def by_cover(self, values: pd.DataFrame) -> pd.DataFrame:
+        """Amounts of each bucket as if the node's tracer had run through all of it, empty where it hardly ran.
+
+        `values` has them by (node, bucket_start_us).
+        """
+        nodes, buckets_us = values.index.get_level_values(0), values.index.get_level_values(1)
+        covers = [self._cover(node, int(bucket_us)) for node, bucket_us in zip(nodes, buckets_us, strict=True)]
+        return values.div(pd.Series(covers, index=values.index, dtype=float), axis=0)
+
+    def _cover(self, node: str, bucket_us: int) -> float:
+        """The part of a bucket in which the node's tracer ran; NaN when too little to say anything of the bucket."""
+        if node not in self.traced:
+            return 1.0
+        begin, length = self.timeline.start_unix_ns + bucket_us * 1000, self.timeline.bucket_ns
+        start, end = self.traced[node]
+        cover = (min(end, begin + length) - max(start, begin)) / length
+        return cover if cover >= LEAST_COVER else float("nan")
 
     def missing_trace(self, node: str) -> str:
         """Why a node has no I/O, as one clause."""
@@ -94,8 +115,9 @@ def load_run(run_dir: Path) -> RunData:
         ops=_table(store, schema.OPS),
         joined=_table(store, schema.JOINED),
         summary=_table(store, schema.SUMMARY),
-        facts=_descriptions(folders, "facts.json"),
-        traces=_descriptions(folders, "trace.json"),
+        facts={node: read_json(path) for node, path in _there(folders, "facts.json").items()},
+        traced={node: window for node in folders if (window := traced_window(run, node)) is not None},
+        traces={node: read_trace(run, node) for node in _there(folders, "trace.json")},
         io_rows={node: rows_by_device(run, node) for node in folders},
     )
 
@@ -129,5 +151,5 @@ def _damage(content: bytes, found: pd.DataFrame, table: schema.Table) -> str:
     return ""
 
 
-def _descriptions(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
-    return {node: read_json(folder / name) for node, folder in folders.items() if (folder / name).is_file()}
+def _there(folders: dict[str, Path], name: str) -> dict[str, Path]:
+    return {node: folder / name for node, folder in folders.items() if (folder / name).is_file()}

@@ -30,11 +30,18 @@ def write_scaling_report(folder: Path, outcome: Scaling) -> Path:
     path = folder / REPORT
     header = (
         f"<header><h1>{escape(folder.parent.name)}: series of runs</h1>"
-        f'<p class="run">{escape(folder.name)}</p>'
+        f'{_described(folder)}<p class="run">{escape(folder.name)}</p>'
         f"<p>Data servers of the complete runs: {', '.join(map(str, sizes)) or 'none'}.</p>{_shared(folder)}</header>"
     )
     write_atomically(path, page(f"{folder.parent.name} {folder.name}", header, sections))
     return path
+
+
+def _described(folder: Path) -> str:
+    """What the experiment says of itself: all runs are of one; who is interrupted early has a run without a plan."""
+    plan = next((store.plan() for store in runs(folder) if (store.path / "plan.json").is_file()), {})
+    description = str(plan.get("description") or "")
+    return f'<p class="run">{escape(description)}</p>' if description else ""
 
 
 def _shared(folder: Path) -> str:

@@ -14,6 +14,7 @@ from controller.results import hdr
 from controller.results.clock import NodeClock
 from controller.results.oplog import epoch_ns
 from controller.results.store import RunStore, read_json
+from controller.results.timeline import Timeline
 
 SUMMARY_VERSION = 1
 
@@ -78,13 +79,26 @@ def histogram_counts(clients: list[ClientPhase], clocks: dict[str, NodeClock]) -
     return pa.concat_tables(tables)
 
 
-def client_windows(clients: list[ClientPhase], counts: pa.Table) -> dict[tuple[str, str], tuple[int, int]]:
+def client_windows(
+    clients: list[ClientPhase], counts: pa.Table, timeline: Timeline
+) -> dict[tuple[str, str], tuple[int, int]]:
     """(client, phase) -> [start, end) in which that client measured (unix ns, controller's clock).
 
     The client's summary says it; where that is missing (killed client), its histogram intervals do.
+    DataError for one that is longer than the run: each of its seconds would become a row.
     """
-    found = {(part.client, part.phase): _window(part, counts) for part in clients}
-    return {key: window for key, window in found.items() if window is not None}
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for part in clients:
+        window = _window(part, counts)
+        if window is None:
+            continue
+        if window[1] - window[0] > timeline.longest_ns:
+            took_s = (timeline.end_unix_ns - timeline.start_unix_ns) / 1e9
+            text = f"{part.folder} has a client that measured for {(window[1] - window[0]) / 1e9:,.0f} s"
+            hint = "start_unix_ns or end_unix_ns of summary.json, or a time in a .hdr file, is damaged"
+            raise DataError(f"{text}, and the run took {took_s:,.0f} s", node=part.client, hint=hint)
+        found[part.client, part.phase] = window
+    return found
 
 
 def measured_windows(by_client: dict[tuple[str, str], tuple[int, int]]) -> dict[str, tuple[int, int]]:
@@ -120,5 +134,5 @@ def _read_client(store: RunStore, client: str, phase: str, clock: NodeClock) -> 
         isinstance(values, dict) and type(values.get("count")) is int for values in operations.values()
     ):
         raise DataError(f"{path} has no usable `operations`")
-    start, end = (clock.one_to_controller(summary.get(name), epoch) for name in ("start_unix_ns", "end_unix_ns"))
+    start, end = (clock.one_to_controller(summary.get(name), epoch, path) for name in ("start_unix_ns", "end_unix_ns"))
     return ClientPhase(client, phase, folder, summary, start, end, epoch)

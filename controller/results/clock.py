@@ -51,9 +51,14 @@ class NodeClock:
             return times - _between(times, self.t_unix_ns, self.offset_ns)
         return times - epoch_ns + _between(times - epoch_ns, self.t_mono_ns, self._controller_minus_mono())
 
-    def one_to_controller(self, t_unix_ns: Any, epoch_ns: int | None) -> int | None:
-        """The same for a member of a JSON file, which can be missing."""
-        return int(self.to_controller(np.array([t_unix_ns]), epoch_ns)[0]) if type(t_unix_ns) is int else None
+    def one_to_controller(self, t_unix_ns: Any, epoch_ns: int | None, path: Path) -> int | None:
+        """The same for a member of the JSON file `path`, which can be missing."""
+        if type(t_unix_ns) is not int:
+            return None
+        try:
+            return int(self.to_controller(np.array([t_unix_ns], np.int64), epoch_ns)[0])
+        except OverflowError:
+            raise DataError(f"{path} has the time {t_unix_ns} ns, which no clock shows") from None
 
     def jumps(self) -> tuple[int, int]:
         """The largest jumps between two readings, in ns, else 0: of the unix clock, which was set; and between the

@@ -68,7 +68,7 @@ def join(run_dir: Path, *, io_csv: bool = True) -> JoinOutcome:
 
 def _evaluate(connection: Any, run: Run) -> dict[str, pa.Table]:
     counts = histogram_counts(run.clients, run.clocks)
-    by_client = client_windows(run.clients, counts)
+    by_client = client_windows(run.clients, counts, run.timeline)
     windows = measured_windows(by_client)
     grid = operation_grid(run, counts, by_client)
     histograms = ibis.memtable(counts)
@@ -106,7 +106,8 @@ def joined_rows(run: Run) -> pa.Table:
     cells = sorted(within | {(bucket, schema.BETWEEN_PHASES) for bucket in idle})
     rows = []
     for node in database_nodes(run):
-        traced = set(_traced_buckets(run, node))
+        window = traced_window(run, node)
+        traced = set(timeline.buckets(*window)) if window else set()
         rows += [
             {"bucket_start_us": bucket, "phase": phase, "node": node, "traced": bucket in traced}
             for bucket, phase in cells
@@ -114,19 +115,20 @@ def joined_rows(run: Run) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_ROWS_SCHEMA)
 
 
-def _traced_buckets(run: Run, node: str) -> range:
+def traced_window(run: Run, node: str) -> tuple[int, int] | None:
+    """[start, end) in which the node's tracer ran (unix ns, controller's clock); None when nothing tells."""
     path = run.store.node_dir(node) / "trace.json"
     rows = traced_files(run).get(node)
     if rows is None or not path.is_file():
-        return range(0)
+        return None
     trace = read_json(path)
     started_ns, mono_ns = trace.get("started_unix_ns"), trace.get("started_mono_ns")
     epoch_ns = started_ns - mono_ns if type(started_ns) is type(mono_ns) is int else None
-    start = run.clocks[node].one_to_controller(started_ns, epoch_ns)
-    stop = run.clocks[node].one_to_controller(trace.get("stopped_unix_ns"), epoch_ns)
+    start = run.clocks[node].one_to_controller(started_ns, epoch_ns, path)
+    stop = run.clocks[node].one_to_controller(trace.get("stopped_unix_ns"), epoch_ns, path)
     if start is None:
-        return range(0)
-    return run.timeline.buckets(start, _last_row_end(rows) if stop is None else stop)
+        return None
+    return start, _last_row_end(rows) if stop is None else stop
 
 
 def _last_row_end(path: Path) -> int:

@@ -10,7 +10,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -31,12 +31,14 @@ _ARROW = {"string": pa.string(), "double": pa.float64(), "int64": pa.int64()}
 
 @dataclass(frozen=True)
 class PhaseLoad:
-    """What the clients of a phase do together; the same in every run."""
+    """What the clients of a phase do together; the same in every run. ``properties``: all but the table's name."""
 
     kind: str
     workload: str
     records: int
     threads: int
+    target_ops_per_s: float | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
             servers=servers,
             run_id=store.run_id,
             phase=phase["name"],
-            load=PhaseLoad(phase["kind"], phase["workload"], phase["record_count"], phase["threads"]),
+            load=_load(phase),
             throughput_ops_per_s=values.get((phase["name"], "throughput_ops_per_s")),
             runtime_s=values.get((phase["name"], "runtime_s")),
             io_time_ns=io_times.get(phase["name"], {}),
@@ -209,6 +211,13 @@ def _read_run(store: RunStore) -> list[PhaseMeasurement]:
         )
         for phase in store.plan()["phases"]
     ]
+
+
+def _load(phase: Mapping[str, Any]) -> PhaseLoad:
+    properties = {name: value for name, value in phase.get("properties", {}).items() if name != "table"}
+    return PhaseLoad(
+        phase["kind"], phase["workload"], phase["record_count"], phase["threads"], phase.get("target"), properties
+    )
 
 
 def placements(events: Iterable[Mapping[str, Any]], tables: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
@@ -271,7 +280,8 @@ def _write(table: schema.Table, rows: list[dict[str, object]], folder: Path) -> 
 
 
 def _step_row(step: Step) -> dict[str, object]:
-    row: dict[str, object] = {"phase": step.phase} | asdict(step.load) | {"servers": step.servers, "runs": step.runs}
+    row: dict[str, object] = {"phase": step.phase, "servers": step.servers, "runs": step.runs}
+    row |= {name: getattr(step.load, name) for name in ("kind", "workload", "records", "threads")}
     for name in ("throughput_ops_per_s", "runtime_s", "speedup", "efficiency"):
         row |= _cells(name, getattr(step, name))
     place = step.place

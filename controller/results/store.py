@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +18,9 @@ from typing import Any, Self
 import pyarrow.parquet as pq
 
 from controller.errors import DataError, RunError
+from controller.results import shapes
 from controller.results.schema import SCHEMA_VERSION
+from controller.results.shapes import misfit
 
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
@@ -43,18 +45,27 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace `path` as a whole: a reader sees the old content or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.new")
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:  # also Ctrl-C
-            temporary.unlink(missing_ok=True)
-            raise
+    write_together({path: text})
+
+
+def write_together(texts: Mapping[Path, str]) -> None:
+    """Replace each file as a whole, and none before there was room for all of them."""
+    temporary = {path: path.with_name(f".{path.name}.new") for path in texts}
+    try:
+        for path, text in texts.items():
+            with disk_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with temporary[path].open("w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+        for path in texts:
+            with disk_errors(path):
+                temporary[path].replace(path)
+    except BaseException:  # also Ctrl-C
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -160,11 +171,22 @@ class RunStore:
         return _versioned(self.path / "plan.json")
 
     def manifest(self) -> dict[str, Any]:
-        return _versioned(self.path / MANIFEST)
+        path = self.path / MANIFEST
+        content = _versioned(path)
+        if where := misfit(content, shapes.MANIFEST):
+            raise DataError(f"{path} has no usable `{where}`")
+        return content
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        content = {"schema_version": SCHEMA_VERSION, **manifest}
-        write_atomically(self.path / MANIFEST, json.dumps(content, indent=2, sort_keys=False) + "\n")
+        write_atomically(self.path / MANIFEST, _manifest_text(manifest))
+
+    def write_listed(self, texts: Mapping[str, str]) -> None:
+        """Replace files (by their names in the run's folder) together with the manifest that lists them."""
+        entries = {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in texts.items()}
+        manifest = self.manifest()
+        files = dict(sorted({**manifest.get("files", {}), **entries}.items()))
+        pages = {self.path / name: text for name, text in texts.items()}
+        write_together({**pages, self.path / MANIFEST: _manifest_text({**manifest, "files": files})})
 
     def update_manifest(self, **fields: Any) -> dict[str, Any]:
         """Set top-level members of the manifest and return it."""
@@ -241,6 +263,10 @@ def count_rows(path: Path) -> int | None:
             lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
         return max(lines - 1, 0) if path.suffix == ".csv" else lines
     return None
+
+
+def _manifest_text(manifest: Mapping[str, Any]) -> str:
+    return json.dumps({"schema_version": SCHEMA_VERSION, **manifest}, indent=2, sort_keys=False) + "\n"
 
 
 def _folders(path: Path) -> list[str]:

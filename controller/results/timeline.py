@@ -10,6 +10,9 @@ import ibis.expr.types as ir
 
 from controller.errors import DataError
 
+#: A run that was cut off may have gone on after its last event; what lasts longer than it by more is damaged.
+_UNRECORDED_NS = 24 * 3600 * 1_000_000_000
+
 RUN_START, RUN_END = "run_start", "run_end"
 PHASE_START, PHASE_END = "phase_start", "phase_end"
 
@@ -36,6 +39,11 @@ class Timeline:
     def bucket_start_us(self, t_unix_ns: int) -> int:
         """Start of the bucket that holds an instant, in us since the run's start (negative before it)."""
         return (t_unix_ns - self.start_unix_ns) // self.bucket_ns * self.bucket_us
+
+    @property
+    def longest_ns(self) -> int:
+        """Nothing that was measured in the run can have lasted longer."""
+        return self.end_unix_ns - self.start_unix_ns + _UNRECORDED_NS
 
     @property
     def bucket_us(self) -> int:

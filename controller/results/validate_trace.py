@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from controller.errors import DataError
+from controller.results import shapes
 from controller.results.block_io import database_nodes, traced_files
 from controller.results.convert import Run
 from controller.results.engine import engine
 from controller.results.findings import Finding
 from controller.results.schema import LAYERS
+from controller.results.shapes import misfit
 from controller.results.store import read_json
 
 TRACE_VERSION = 1
@@ -54,20 +56,13 @@ def _restarted(node: str, path: Path) -> list[Finding]:
 
 
 def read_trace(run: Run, node: str) -> dict[str, Any]:
-    """One node's trace.json, its version checked and its counters known to be numbers."""
+    """One node's trace.json, its version checked and its members known to be what is relied on."""
     path = run.store.node_dir(node) / "trace.json"
     trace = read_json(path)
     if trace.get("schema_version") != TRACE_VERSION:
         raise DataError(f"{path} has schema_version {trace.get('schema_version')!r}, not {TRACE_VERSION}", node=node)
-    devices = trace.get("devices")
-    usable = isinstance(devices, list) and all(
-        isinstance(device, dict)
-        and isinstance(device.get("device"), str)
-        and all(type(device.get(name)) is int for name in ("completions", "emitted", "dropped"))
-        for device in devices
-    )
-    if not usable:
-        raise DataError(f"{path} has no usable `devices`", node=node)
+    if where := misfit(trace, shapes.TRACE):
+        raise DataError(f"{path} has no usable `{where}`", node=node)
     return trace
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from controller.errors import RunError
+from controller.errors import DataError, RunError
 from controller.results.findings import Finding
 from controller.results.finish import finish
 from controller.results.join import join
 from controller.results.machines import check_machines, servers_share_a_machine
 from controller.results.store import RunStore
 from controller.results.validate import validate
+from controller.tests.synthetic import SECOND, T0
 from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
+from viz.run_data import load_run
 
 PHASES = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
@@ -333,11 +336,61 @@ def test_damage_is_a_finding_never_a_traceback(store: RunStore, victim: str) -> 
     assert finished.manifest["status"] == "partial"
 
 
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("manifest.json", "tracing"),
+        ("manifest.json", "tracing.node1"),
+        ("manifest.json", "tracing.node1.layers_missing"),
+        ("manifest.json", "warnings"),
+        ("manifest.json", "reasons"),
+        ("manifest.json", "findings"),
+        ("manifest.json", "files"),
+        ("manifest.json", "versions"),
+        ("trace.json", "devices"),
+        ("trace.json", "devices.0"),
+        ("trace.json", "devices.0.layers_missing"),
+        ("trace.json", "devices.0.diskstats_after.reads"),
+        ("trace.json", "probes"),
+        ("trace.json", "program_misses"),
+        ("trace.json", "returns"),
+        ("trace.json", "emitted"),
+        ("trace.json", "vfs"),
+        ("trace.json", "vfs.read.cached"),
+    ],
+)
+def test_an_odd_member_is_a_data_error_that_names_it(store: RunStore, name: str, member: str) -> None:
+    path = next(iter(sorted(store.path.rglob(name))))
+    *above, last = [int(part) if part.isdigit() else part for part in member.split(".")]
+
+    def edit(content: Any, odd: object) -> None:
+        for part in above:
+            content = content[part]
+        content[last] = odd
+
+    join(store.path)
+    for odd in (7.5, None):
+        change(path, partial(edit, odd=odd))
+        with pytest.raises(DataError, match=re.escape(f"{path} has no usable `{member}`")):
+            load_run(store.path)
+    if name == "trace.json":
+        assert any(f"`{member}`" in error.what for error in errors(store))
+
+
 def test_a_failed_run_stays_failed(store: RunStore) -> None:
     change(store.path / "manifest.json", lambda m: m.update(status="failed", reasons=["node1: agent lost"]))
     finished = finish(store.path)
     assert finished.manifest["status"] == "failed"
     assert finished.manifest["reasons"] == ["node1: agent lost"]
+
+
+@pytest.mark.parametrize(("years", "why"), [(0.01, "took 6 s"), (200, "took 6 s"), (900, "no clock shows")])
+def test_a_client_that_measured_for_years_is_an_error_that_names_it(store: RunStore, years: float, why: str) -> None:
+    """Each second of it would be a row of ops.csv; 900 years of nanoseconds are more than 64 bits hold."""
+    folder = store.client_dir("client2", "a-run")
+    end_ns = T0 + int(years * 365 * 86_400) * SECOND
+    change(folder / "summary.json", lambda summary: summary.update(end_unix_ns=end_ns))
+    assert [error.what for error in errors(store) if str(folder) in error.what and why in error.what]
 
 
 @pytest.mark.parametrize("member", ["phases", "nodes"])

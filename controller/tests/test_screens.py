@@ -86,6 +86,25 @@ def test_a_threshold_on_what_was_not_measured_is_an_error(store: RunStore, condi
         check_thresholds(store, [parse_threshold(condition)])
 
 
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("read.p99_us>9000", r"phase b-run has no such value of READ"),
+        ("read.p99_us>8000", r"phase b-run has no such value of READ; threshold exceeded: app-run READ p99_us = 8250"),
+        ("b-run.read.p99_us>9000", r"phase b-run has no such value of READ"),
+    ],
+)
+def test_a_threshold_that_cannot_be_checked_in_one_of_the_phases_does_not_pass(
+    store: RunStore, condition: str, words: str
+) -> None:
+    """No read of `b-run` succeeded; `load` has none at all."""
+    failed = "r,b-run,READ,count,operations,5,,,1\nr,b-run,READ,errors,operations,5,,,1\n"
+    store.joined("summary.csv").write_text(f"{SUMMARY}{failed}r,load,INSERT,p99_us,us,1,,,1\n")
+    with pytest.raises(DataError, match=words):
+        check_thresholds(store, [parse_threshold(condition)])
+    check_thresholds(store, [parse_threshold("app-run.read.p99_us>9000"), parse_threshold("read.count>4000")])
+
+
 @pytest.mark.parametrize("condition", ["read.p99_us", "p99>3", "read.p99_us>>3", "read.p99_us>x", "read.p99_us>1.2.3"])
 def test_a_malformed_threshold(condition: str) -> None:
     with pytest.raises(ConfigError, match="--fail-on"):

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz.figures.style import MODE_COLOURS, Figure, finish, step_mode, thin, thinning_note, time_axis
+from viz.figures.style import MODE_COLOURS, TRACED_PART, Figure, finish, step_mode, thin, thinning_note, time_axis
 from viz.run_data import RunData
 
 
@@ -17,7 +17,8 @@ def requests_per_node(run: RunData) -> Figure:
     """One row of panels a node, reads left and writes right; each kind has one scale for all nodes, so that an
     imbalance between nodes is seen at once, also where one kind is a hundred times the other."""
     name, title = "node-io", "Read and write I/Os per node over time"
-    per_bucket = run.joined.groupby(["node", "bucket_start_us"])[["io_reads", "io_writes"]].sum(min_count=1)
+    counted = run.joined.groupby(["node", "bucket_start_us"])[["io_reads", "io_writes"]].sum(min_count=1)
+    per_bucket = run.by_cover(counted)
     traced = [node for node in run.nodes if per_bucket.loc[node].notna().to_numpy().any()]
     untraced = [f"{node} ({run.missing_trace(node)})" for node in run.nodes if node not in traced]
     if not traced:
@@ -39,6 +40,7 @@ def requests_per_node(run: RunData) -> Figure:
             plot.update_yaxes(title_text=f"{what} per {run.bucket_s:g} s", range=[0, 1.06 * most], row=row, col=column)
     time_axis(plot, run.timeline, len(traced), columns=len(MODE_COLOURS))
     caption = "Requests that the block device completed; reads and writes have their own scale, the same for all nodes."
+    caption += TRACED_PART
     if untraced:
         caption += f" Not drawn: {'; '.join(untraced)}."
     caption += thinning_note(len(per_bucket) // max(len(run.nodes), 1))

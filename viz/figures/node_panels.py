@@ -15,6 +15,7 @@ from viz.figures.style import (
     COMPONENT_COLOURS,
     MICROSECONDS,
     MODE_COLOURS,
+    TRACED_PART,
     Figure,
     finish,
     logarithmic,
@@ -33,9 +34,15 @@ def panels(run: RunData, data: NodeData) -> list[Figure]:
     """A figure of six panels for every traced node; every panel has the same scale on all nodes."""
     joined = run.joined[run.joined["io_reads"].notna()]
     nodes = sorted(joined["node"].unique())
-    every = joined.groupby(["node", "bucket_start_us"])[["io_reads", "io_writes", "read_bytes", "write_bytes"]].sum()
-    components = _largest_components(data.components)
-    return [_node(run, node, joined, every, data.in_flight, components) for node in nodes]
+    counted = joined.groupby(["node", "bucket_start_us"])[["io_reads", "io_writes", "read_bytes", "write_bytes"]].sum()
+    every = run.by_cover(counted)
+    # Where there are none there is no row, and where the tracer hardly ran there is no value: not 0.
+    found = data.in_flight.set_index(["node", "bucket_start_us"])["requests"]
+    in_flight = run.by_cover(found.reindex(counted.index, fill_value=0.0).to_frame())
+    largest = _largest_components(data.components)
+    amounts = largest.pivot_table(index=["node", "bucket_start_us"], columns="component", values="bytes", aggfunc="sum")
+    components = run.by_cover(amounts.reindex(counted.index).fillna(0.0))
+    return [_node(run, node, joined, every, in_flight, components) for node in nodes]
 
 
 def _node(
@@ -56,18 +63,16 @@ def _node(
         for layer in TIMED:
             if rows[f"io_{layer}_{statistic}_ns"].notna().any():
                 plot.add_trace(layer_line(run, rows, layer, statistic, column == 1), row=2, col=column)
-    queue = in_flight[in_flight["node"] == node].set_index("bucket_start_us")["requests"]
-    _add(run, plot, (3, 1), queue.reindex(mine.index, fill_value=0.0), "in flight", "#333333", legend=False)
-    for component, part in components[components["node"] == node].groupby("component"):
-        amount = part.set_index("bucket_start_us")["bytes"].reindex(mine.index, fill_value=0) / _MIB
-        colour = COMPONENT_COLOURS[sorted(components["component"].unique()).index(component)]
-        _add(run, plot, (3, 2), amount, str(component), colour)
+    _add(run, plot, (3, 1), in_flight.loc[node]["requests"], "in flight", "#333333", legend=False)
+    for component, colour in zip(components.columns, COMPONENT_COLOURS, strict=False):
+        if (amount := components.loc[node][component]).any():
+            _add(run, plot, (3, 2), amount / _MIB, str(component), colour)
     _scales(run, plot, joined, every, in_flight, components)
     time_axis(plot, run.timeline, _ROWS, columns=_COLUMNS)
     caption = (
         f"Buckets of {run.bucket_s:g} s. Every panel has the same scale on all nodes; latencies are logarithmic. "
-        "In flight: mean number of requests between file system and completion. "
-        "Components: bytes, by the rules of tracer/components.rules."
+        "In flight: mean number of requests between file system and completion, empty where one shows no layer. "
+        "Components: bytes, by the rules of tracer/components.rules." + TRACED_PART
     )
     return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline))
 
@@ -85,8 +90,8 @@ def _scales(
     linear = {
         (1, 1): (f"requests {bucket}", every[["io_reads", "io_writes"]]),
         (1, 2): (f"MiB {bucket}", every[["read_bytes", "write_bytes"]] / _MIB),
-        (3, 1): ("requests in flight (mean)", in_flight[["requests"]]),
-        (3, 2): (f"MiB {bucket} a component", components[["bytes"]] / _MIB),
+        (3, 1): ("requests in flight (mean)", in_flight),
+        (3, 2): (f"MiB {bucket} a component", components / _MIB),
     }
     for (row, column), (title, values) in linear.items():
         most = float(np.nanmax([0.0, *values.to_numpy(float).ravel()])) or 1.0

@@ -35,6 +35,8 @@ LAYER_COLOURS = {"total": BLACK, "vfs": PURPLE, "block": BLUE, "driver": ORANGE,
 LAYER_DASHES = {"total": "solid", "vfs": "dot", "block": "dash", "driver": "dashdot", "device": "solid"}
 #: The micro sign, spelled so that it cannot be mistaken for the Greek letter.
 MICROSECONDS = "\u00b5s"
+#: Of what is drawn by the bucket's length.
+TRACED_PART = " Where the tracer ran in a part of a bucket only, by that part; empty below a tenth."
 #: By alphabetical order of the components drawn.
 COMPONENT_COLOURS = ("#5E35B1", "#7A9A01", SKY, "#A0522D", "#004D40", "#E7298A", ORANGE, "#7A7A7A")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"

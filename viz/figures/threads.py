@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from math import ceil
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -27,6 +28,8 @@ from viz.figures.style import (
 
 _COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 _PANEL_PX = 340
+#: Beside each other: more would lay their titles over each other where the page is narrow.
+_COLUMNS = 4
 
 
 def throughput(outcome: Scaling) -> Figure:
@@ -43,19 +46,41 @@ def run_time(outcome: Scaling) -> Figure:
     return _panels(outcome, "threads-run-time", "Run time", "Run time (s)", caption, lambda s: s.runtime_s)
 
 
-def sweeps(outcome: Scaling) -> Mapping[str, Sequence[Sequence[Step]]]:
-    """Workload -> steps that differ in their threads only, by threads; one sequence per table size and cluster size."""
+def sweeps(outcome: Scaling) -> Mapping[str, Mapping[str, Sequence[Step]]]:
+    """Workload -> line -> steps that differ in their threads only, by threads.
 
-    def but_threads(step: Step) -> tuple[str, int, int]:
+    There is a line per table size, cluster size, target rate and properties; of these two it names what differs.
+    """
+
+    def table(step: Step) -> tuple[str, int, int]:
         return f"{step.load.workload} ({step.load.kind})", step.load.records, step.servers
 
-    found: dict[str, list[list[Step]]] = {}
-    ordered = sorted(outcome.steps, key=lambda step: (*but_threads(step), step.load.threads))
-    for (workload, _, _), steps in groupby(ordered, but_threads):
-        sweep = list(steps)
-        if len({step.load.threads for step in sweep}) > 1:
-            found.setdefault(workload, []).append(sweep)
+    found: dict[str, dict[str, list[Step]]] = {}
+    for (workload, records, servers), steps in groupby(sorted(outcome.steps, key=table), table):
+        of_table = list(steps)
+        sizes = f"{records:,} records, {servers} server{'s' if servers > 1 else ''}"
+        differing = _differing(of_table)
+        lines: dict[str, list[Step]] = {}
+        for step in sorted(of_table, key=lambda step: step.load.threads):
+            settings = _settings(step)
+            line = ", ".join([sizes, *(f"{name} {settings.get(name, 'default')}" for name in differing)])
+            lines.setdefault(line, []).append(step)
+        swept = {line: sweep for line, sweep in lines.items() if len({step.load.threads for step in sweep}) > 1}
+        if swept:
+            found.setdefault(workload, {}).update(swept)
     return found
+
+
+def _settings(step: Step) -> dict[str, str]:
+    target = step.load.target_ops_per_s
+    return {"target (ops/s)": "none" if target is None else f"{target:,.6g}"} | dict(step.load.properties)
+
+
+def _differing(steps: Sequence[Step]) -> list[str]:
+    """Names of what the phases were given that is not the same for all of them."""
+    every = [_settings(step) for step in steps]
+    names = dict.fromkeys(name for settings in every for name in settings)
+    return [name for name in names if len({settings.get(name) for settings in every}) > 1]
 
 
 def _panels(
@@ -66,15 +91,18 @@ def _panels(
     found = sweeps(outcome)
     if not found:
         return Figure(name, title, "Every workload was run with one number of threads.", None)
+    columns = min(len(found), _COLUMNS)
+    rows = ceil(len(found) / columns)
     plot = make_subplots(
-        rows=1, cols=len(found), subplot_titles=list(found), horizontal_spacing=spacing_for(len(found))
-    )
-    lines = list(dict.fromkeys(_line(sweep) for of_workload in found.values() for sweep in of_workload))
+        rows=rows, cols=columns, subplot_titles=list(found), vertical_spacing=0.3 / rows,
+        horizontal_spacing=spacing_for(columns),
+    )  # fmt: skip
+    lines = list(dict.fromkeys(line for of_workload in found.values() for line in of_workload))
     drawn: set[str] = set()
-    for column, of_workload in enumerate(found.values(), 1):
+    for index, of_workload in enumerate(found.values()):
+        row, column = index // columns + 1, index % columns + 1
         every: list[Estimate] = []
-        for sweep in of_workload:
-            line = _line(sweep)
+        for line, sweep in of_workload.items():
             points = [(step, estimate) for step in sweep if (estimate := value(step)) is not None]
             plot.add_scatter(
                 x=[step.load.threads for step, _ in points],
@@ -87,25 +115,20 @@ def _panels(
                 showlegend=line not in drawn,
                 customdata=[[step.runs] for step, _ in points],
                 hovertemplate="%{x} threads: %{y:,.4g} (%{customdata[0]} runs)<extra></extra>",
-                row=1,
+                row=row,
                 col=column,
             )
             drawn.add(line)
             every += [estimate for _, estimate in points]
         most = max((estimate.value for estimate in every), default=1.0)
-        plot.update_yaxes(range=range_for(most, every), row=1, col=column)
-        _threads_axis(plot, of_workload, column)
+        plot.update_yaxes(range=range_for(most, every), row=row, col=column)
+        _threads_axis(plot, of_workload, row, column)
     plot.update_yaxes(title_text=axis)
     plot.update_annotations(font_size=13)
-    return Figure(name, title, caption, finish(plot, _PANEL_PX + 60))
+    return Figure(name, title, caption, finish(plot, rows * _PANEL_PX + 60))
 
 
-def _line(sweep: Sequence[Step]) -> str:
-    first = sweep[0]
-    return f"{first.load.records:,} records, {first.servers} server{'s' if first.servers > 1 else ''}"
-
-
-def _threads_axis(plot: go.Figure, of_workload: Sequence[Sequence[Step]], column: int) -> None:
+def _threads_axis(plot: go.Figure, of_workload: Mapping[str, Sequence[Step]], row: int, column: int) -> None:
     """Logarithmic, with the numbers that were run: they are usually powers of two."""
-    threads = sorted({step.load.threads for sweep in of_workload for step in sweep})
-    plot.update_xaxes(title_text="Client threads (count)", type="log", tickvals=threads, row=1, col=column)
+    threads = sorted({step.load.threads for sweep in of_workload.values() for step in sweep})
+    plot.update_xaxes(title_text="Client threads (count)", type="log", tickvals=threads, row=row, col=column)

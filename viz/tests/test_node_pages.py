@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import json
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import ibis
 import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.errors import DataError
+from controller.errors import DataError, RunError
 from controller.results.engine import engine
 from controller.results.finish import finish
 from controller.results.schema import TIMED
 from controller.results.store import RunStore
 from controller.results.timeline import Timeline
 from controller.results.validate import check_files
+from controller.tests.synthetic import T0
 from controller.tests.synthetic.run import write_run
 from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
-from viz.node_data import in_flight_expression, load_node_data
+from viz.node_data import UNEXPLAINED, in_flight_expression, load_node_data
 from viz.report import write_report
 from viz.run_data import load_run
 from viz.tests.test_report_browser import CHROMIUM, seen_by_the_browser
@@ -64,6 +70,19 @@ def test_requests_in_flight_are_the_overlaps_with_the_bucket(requests: list[tupl
         assert drawn.get(bucket, 0) == pytest.approx(inside / SECOND_NS)
 
 
+def test_requests_in_flight_are_unknown_where_one_shows_no_layer() -> None:
+    timeline = Timeline(7 * SECOND_NS, 15 * SECOND_NS, (), SECOND_NS)
+    starts = [7 * SECOND_NS + ms * 1_000_000 for ms in (100, 1200, 1300, 2500, 3500)]
+    totals = pd.array([SECOND_NS // 2, SECOND_NS // 2, None, None, SECOND_NS // 4], dtype="Int64")
+    rows = pd.DataFrame(
+        {"node": "n", "t_unix_ns": starts, "vfs_ns": pd.array([None] * 5, dtype="Int64"), "total_ns": totals}
+    )
+    with engine() as connection:
+        found = connection.to_pandas(in_flight_expression(ibis.memtable(rows), timeline))
+    assert list(found["bucket_start_us"]) == [0, 1_000_000, 2_000_000, 3_000_000]
+    assert list(found["requests"].fillna(-1.0)) == [0.5, -1.0, -1.0, 0.25]
+
+
 def test_every_panel_has_one_scale_on_all_nodes(complete_run: RunStore) -> None:
     run = load_run(complete_run.path)
     figures = panels(run, load_node_data(complete_run.path))
@@ -101,6 +120,40 @@ def test_a_panel_without_anything_has_no_axis_of_billionths(tmp_path: Path) -> N
     assert len(linear) == 4 and all(top >= 1 for _, top in linear)
 
 
+@pytest.mark.parametrize(("start_s", "stop_s", "edges"), [(0.5, 20.25, (0.5, 0.25)), (0.95, 20.05, (None, None))])
+def test_the_edges_of_a_trace_do_not_look_like_a_drop(
+    tmp_path: Path, start_s: float, stop_s: float, edges: tuple[float | None, float | None]
+) -> None:
+    """The first and the last bucket are divided by what was traced of them."""
+    store = write_run(tmp_path, nodes=("node1",), ios_per_second=100).store
+    folder = store.node_dir("node1")
+    start, stop = T0 + int(start_s * SECOND_NS), T0 + int(stop_s * SECOND_NS)
+    times = {"started_unix_ns": start, "started_mono_ns": start - T0, "stopped_unix_ns": stop}
+    (folder / "trace.json").write_text(json.dumps(json.loads((folder / "trace.json").read_text()) | times))
+    inside = (pc.field("t_unix_ns") >= start) & (pc.field("t_unix_ns") < stop)
+    pq.write_table(pq.read_table(folder / "io.parquet").filter(inside), folder / "io.parquet")
+    finish(store.path)
+    run, data = load_run(store.path), load_node_data(store.path)
+    (figure,), total = panels(run, data), requests_per_node(run)
+    assert figure.plot is not None and total.plot is not None
+    reads, _, written_bytes = (list(line.y) for line in (*total.plot.data, figure.plot.data[3]))
+    in_flight = next(list(line.y) for line in figure.plot.data if line.name == "in flight")
+    components = next(list(line.y) for line in figure.plot.data if line.name == UNEXPLAINED)
+    counted = run.joined.groupby("bucket_start_us")[["io_reads", "read_bytes", "write_bytes"]].sum(min_count=1)
+    both_bytes = counted["read_bytes"] + counted["write_bytes"]
+    queue = data.in_flight["requests"]
+    for drawn, true in (
+        (reads, counted["io_reads"].dropna()),
+        (written_bytes, counted["write_bytes"].dropna() / (1 << 20)),
+        (in_flight, queue),
+        (components, both_bytes.dropna() / (1 << 20)),
+    ):
+        assert drawn[1:20] == pytest.approx(list(true)[1:20])
+        for place, cover in ((0, edges[0]), (20, edges[1])):
+            expected = float("nan") if cover is None else list(true)[place] / cover
+            assert drawn[place] == pytest.approx(expected, nan_ok=True)
+
+
 def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
     data = load_node_data(complete_run.path)
     by_node: dict[str, int] = defaultdict(int)
@@ -118,6 +171,19 @@ def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:
     path = store.node_dir("node1") / "io.parquet"
     pd.read_parquet(path).drop(columns=["component"]).to_parquet(path)
     with pytest.raises(DataError, match="component"):
+        load_node_data(store.path)
+
+
+@pytest.mark.parametrize("days", [2, 365 * 30])
+def test_a_request_that_lasts_longer_than_the_run_is_a_data_error(tmp_path: Path, days: int) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    path = store.node_dir("node1") / "io.parquet"
+    rows = pd.read_parquet(path)
+    for column in ("total_ns", "device_ns"):
+        rows.loc[3, column] = days * 86_400 * SECOND_NS
+    rows.to_parquet(path)
+    with pytest.raises(DataError, match=f"node1: io.parquet .* of {days * 86_400:,} s, and the run took 30 s"):
         load_node_data(store.path)
 
 
@@ -141,6 +207,29 @@ def test_a_report_that_is_interrupted_leaves_the_pages_that_the_manifest_lists(
     with pytest.raises(KeyboardInterrupt):
         write_report(store.path)
     assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
+
+
+@pytest.mark.parametrize("name", ["nodes.html", "report.html", "manifest.json"])
+def test_a_disk_that_fills_up_leaves_the_pages_that_the_manifest_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    write_report(store.path)
+    store.update_manifest(experiment="another")
+    opened: Any = Path.open
+
+    def full(path: Path, mode: str = "r", **options: str) -> object:
+        if "w" in mode and name in path.name:
+            raise OSError(errno.ENOSPC, "no space")
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(RunError, match=f"no space left on device while writing .*{name}"):
+        write_report(store.path)
+    monkeypatch.undo()
+    assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
+    assert not list(store.path.glob(".*"))
 
 
 def test_nodes_without_a_trace_are_left_out(gappy_run: RunStore) -> None:

@@ -131,14 +131,19 @@ def test_nothing_overlaps_in_a_narrow_window(complete_run: RunStore, tmp_path: P
         assert seen_by_the_browser(document, tmp_path, width_px=500)["over"] == []
 
 
-@pytest.mark.parametrize("threads", [(64,), (1, 8, 64)], ids=["against servers", "against threads"])
-def test_the_report_of_a_series_draws_and_nothing_overlaps(threads: tuple[int, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("threads", "copies"), [((64,), 1), ((1, 8, 64), 1), ((1, 8, 64), 3)], ids=["servers", "threads", "many workloads"]
+)
+def test_the_report_of_a_series_draws_and_nothing_overlaps(
+    threads: tuple[int, ...], copies: int, tmp_path: Path
+) -> None:
     ones = [
         PhaseMeasurement(
             servers, f"r{i}", f"{workload}-{count}-run", PhaseLoad("run", workload, 100_000, count),
             1000.0 * servers * count + i, 100.0 / servers / count,
         )
-        for workload in ("write-only", "read-only", "scan-only", "read-modify-write-only")
+        for name in ("write-only", "read-only", "scan-only", "read-modify-write-only")
+        for workload in [name, *(f"{name}-{copy}" for copy in range(1, copies))]
         for count in threads
         for servers in ((1, 3, 5) if len(threads) == 1 else (1,))
         for i in range(2)

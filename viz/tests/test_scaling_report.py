@@ -114,6 +114,15 @@ def test_the_page_names_where_io_waits_and_what_was_not_counted(tmp_path: Path) 
     assert "No run is complete yet" in write_scaling_report(tmp_path, series(0)).read_text()
 
 
+def test_the_description_of_the_experiment_is_a_line_of_the_page(tmp_path: Path) -> None:
+    RunStore.create(tmp_path, "servers-1").write_manifest({"status": "failed"})
+    assert 'class="run">Reads' not in write_scaling_report(tmp_path, series(2)).read_text()
+    store = RunStore.create(tmp_path, "servers-2")
+    store.write_manifest({"status": "failed"})
+    (store.path / "plan.json").write_text('{"schema_version": 1, "description": "Reads & <writes>"}')
+    assert '<p class="run">Reads &amp; &lt;writes&gt;</p>' in write_scaling_report(tmp_path, series(2)).read_text()
+
+
 def test_a_name_of_a_folder_cannot_become_markup(tmp_path: Path) -> None:
     store = RunStore.create(tmp_path, '"><img src=x>')
     store.write_manifest({"status": "partial"})
@@ -163,6 +172,26 @@ def test_what_was_run_with_several_threads_is_drawn_against_them(tmp_path: Path)
     text = write_scaling_report(tmp_path, outcome).read_text()
     assert "Run time against threads" in text
     assert "Scalability Law" not in text, "there is one number of servers only"
+
+
+def test_phases_that_differ_in_their_rate_or_properties_are_no_line() -> None:
+    def measured(threads_: int, target: float | None, share: str, rate: float) -> list[PhaseMeasurement]:
+        load = PhaseLoad("run", "w", 100, threads_, target, {"readproportion": share})
+        name = f"w-{threads_}-{target}-{share}"
+        return [PhaseMeasurement(1, f"r{i}", name, load, rate + i, 1.0) for i in range(2)]
+
+    alike = [*measured(1, None, "0.5", 10.0), *measured(8, None, "0.5", 80.0)]
+    limited = [*measured(1, 5.0, "0.5", 5.0), *measured(8, 5.0, "0.5", 5.0)]
+    reading = [*measured(1, None, "0.9", 20.0), *measured(8, None, "0.9", 160.0)]
+    plot = threads.throughput(analyse([*alike, *limited, *reading, *measured(8, 5.0, "0.9", 5.0)])).plot
+    assert plot is not None
+    assert {
+        (line.name.removeprefix("100 records, 1 server, "), tuple(line.x), tuple(line.y)) for line in plot.data
+    } == {
+        ("target (ops/s) none, readproportion 0.5", (1, 8), (10.5, 80.5)),
+        ("target (ops/s) 5, readproportion 0.5", (1, 8), (5.5, 5.5)),
+        ("target (ops/s) none, readproportion 0.9", (1, 8), (20.5, 160.5)),
+    }
 
 
 def test_without_several_threads_there_is_no_such_figure(tmp_path: Path) -> None:
