@@ -28,6 +28,8 @@ from viz.figures.style import (
 
 _COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 _PANEL_PX = 340
+#: Phases with more threads may be given more to do, so that each lasts as long.
+_HOW_LONG = {"operationcount", "maxexecutiontime", "warmup.seconds", "warmup.operations"}
 #: Beside each other: more would lay their titles over each other where the page is narrow.
 _COLUMNS = 4
 
@@ -73,7 +75,8 @@ def sweeps(outcome: Scaling) -> Mapping[str, Mapping[str, Sequence[Step]]]:
 
 def _settings(step: Step) -> dict[str, str]:
     target = step.load.target_ops_per_s
-    return {"target (ops/s)": "none" if target is None else f"{target:,.6g}"} | dict(step.load.properties)
+    given = {name: value for name, value in step.load.properties.items() if name not in _HOW_LONG}
+    return {"target (ops/s)": "none" if target is None else f"{target:,.6g}"} | given
 
 
 def _differing(steps: Sequence[Step]) -> list[str]:

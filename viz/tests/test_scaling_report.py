@@ -176,7 +176,8 @@ def test_what_was_run_with_several_threads_is_drawn_against_them(tmp_path: Path)
 
 def test_phases_that_differ_in_their_rate_or_properties_are_no_line() -> None:
     def measured(threads_: int, target: float | None, share: str, rate: float) -> list[PhaseMeasurement]:
-        load = PhaseLoad("run", "w", 100, threads_, target, {"readproportion": share})
+        length = str(1000 * threads_)  # more threads have more to do
+        load = PhaseLoad("run", "w", 100, threads_, target, {"readproportion": share, "operationcount": length})
         name = f"w-{threads_}-{target}-{share}"
         return [PhaseMeasurement(1, f"r{i}", name, load, rate + i, 1.0) for i in range(2)]
 
