@@ -36,6 +36,7 @@ import org.stratabench.ycsb.workload.RequestGenerator;
 public final class Run {
   private static final long SECOND_NS = 1_000_000_000L;
   private static final long NOTICEABLY_LATE_NS = 10_000_000L;
+  // The agent kills a client 15 s after a signal (agent/jobs.py): these two together, and writing the summary, must stay below that.
   private static final long GRACE_NS = 2 * SECOND_NS;
   private static final long HUNG_NS = 10 * SECOND_NS;
   private static final long DISCONNECT_NS = 5 * SECOND_NS;
