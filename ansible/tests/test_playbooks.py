@@ -112,6 +112,45 @@ def test_after_an_installation_that_failed_what_others_install_is_not_noted_as_o
     assert not (tmp_path / "packages.before").exists()
 
 
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> "$0.calls"
+case "$1" in
+    show) printf 'LoadState=loaded\\nActiveState=active\\nSubState=running\\nUnitFileState=enabled\\n' ;;
+    is-system-running) echo running ;;
+    is-enabled) echo enabled ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("note", "stopped"), [("packages.before", True), ("packages.added", True), (None, False)])
+def test_a_deployment_that_died_before_the_vendors_unit_was_stopped_is_made_up_for(
+    note: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stopped: bool
+) -> None:
+    """The program is there already; the notes tell whether an earlier deployment, whole or not, has brought it."""
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    programs, node = tmp_path / "bin", tmp_path / "root" / "nodes" / "a1"
+    programs.mkdir()
+    node.mkdir(parents=True)
+    for name, text in {
+        "systemctl": SYSTEMCTL,
+        "dpkg-query": "#!/bin/sh\necho 'ii  adduser'; echo 'ii  arangodb3'\n",
+    }.items():
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    if note:
+        (node / note).write_text("adduser" if note == "packages.before" else "arangodb3", encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "arangodb.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Run", "hosts": "a1", "roles": ["arangodb"]}]), encoding="utf-8")
+    known = {"arangodb_starter": "/bin/true", "arangodb_agency_size": 1, "ansible_service_mgr": "systemd"}
+    done = play(hosts, playbook, "-e", json.dumps(known | {"strata_state_dir": str(tmp_path / "none")}))
+    asked = programs / "systemctl.calls"
+    calls = asked.read_text(encoding="utf-8") if asked.exists() else ""
+    assert ("stop arangodb3.service" in calls) == stopped, done.stdout
+    assert ("disable arangodb3.service" in calls) == stopped, done.stdout
+
+
 @pytest.mark.skipif(Path("/usr/sbin/chronyd").exists(), reason="this machine has chrony, whose settings are left alone")
 def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
