@@ -289,3 +289,28 @@ def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None
     # It reads a URI and takes what is none for the name of a file below its working directory.
     assert " " not in value
     assert url2pathname(urlsplit(value).path) == str(root / "root" / "nodes" / "m" / "data" / "namenode")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
+def test_a_disk_in_a_file_is_mounted_before_the_servers_start(tmp_path: Path) -> None:
+    servers = unit(tmp_path, strata_root="/var/lib/x", java="/bin/true").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith("After=") and "strata-disk.service" in line for line in servers)
+    role, written = ANSIBLE / "roles" / "common", tmp_path / "strata-disk.service"
+    template = {"src": str(role / "templates" / "disk.service.j2"), "dest": str(written)}
+    whole = {
+        "hosts": "m",
+        "vars_files": [str(role / "vars/main.yml")],
+        "tasks": [{"ansible.builtin.template": template}],
+    }
+    playbook = tmp_path / "disk.yml"
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    known = {"strata_is_remote": True, "strata_root": "/var/lib/mein 100% $HÖME"}
+    done = play(tmp_path / "hosts.yml", playbook, "-e", json.dumps(known))
+    assert done.returncode == 0, done.stdout
+    verified = subprocess.run(["systemd-analyze", "verify", written], capture_output=True, text=True, check=False)
+    assert written.name not in verified.stderr
+    folder = "/var/lib/mein 100%% $$HÖME"
+    words = f'"{folder}/bin/own-disk" make "--image={folder}/disk.img" "--mount={folder}/disk"'
+    lines = written.read_text(encoding="utf-8").splitlines()
+    assert f"ExecStart=/usr/bin/env python3 {words}" in lines
+    assert "ConditionPathExists=/var/lib/mein 100%% $HÖME/disk.img" in lines
