@@ -28,7 +28,9 @@ LOG = logging.getLogger("agent")
 _COUNTS = ("operations", "planned", "errors")
 _POLL_S = 1.0
 _LAST_WORDS = 8
-_OVERDUE_GRACE_S = 15.0
+#: Between TERM and KILL. A client whose database hangs needs 12 s until its summary is written (Run.java: 2 s in which
+#: operations may end by themselves, 10 s after it has interrupted their threads); the unit of an agent gives it 30 s.
+STOP_GRACE_S = 15.0
 
 
 class Job:
@@ -93,7 +95,7 @@ class Job:
         except TimeoutError:
             self._overdue = True
             self._ended_because = f"its deadline of {self._deadline_s:.0f} s passed"
-            exit_code = await _end(process, _OVERDUE_GRACE_S)
+            exit_code = await _end(process, STOP_GRACE_S)
         # Whatever became of them: an end that is told to nobody would keep the session and the agent for ever.
         for failure in await asyncio.gather(*readers, return_exceptions=True):
             if failure is not None:

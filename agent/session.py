@@ -9,11 +9,10 @@ from pathlib import Path
 
 from agent.api import agent_pb2 as api
 from agent.config import AgentConfig
-from agent.jobs import Job
+from agent.jobs import STOP_GRACE_S, Job
 from agent.programs import JobRefusedError, check_job_id, plan_launch
 
 LOG = logging.getLogger("agent")
-_STOP_GRACE_S = 5.0
 _QUEUE_EVENTS = 10_000
 
 
@@ -46,7 +45,7 @@ class Session:
             job = Job(job_id, launch, spec.deadline_ms / 1000, self._publish)
             await job.start()
             if self._closed:  # while the process was started: nobody would end it
-                await job.stop(_STOP_GRACE_S)
+                await job.stop(STOP_GRACE_S)
                 raise JobRefusedError(f"job {job_id}: the session was closed meanwhile")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)  # so that it may be tried again
@@ -81,7 +80,7 @@ class Session:
         running = [job for job in self.jobs.values() if job.running]
         for job in running:
             LOG.warning("stopping %s: %s", job.job_id, because)
-        await asyncio.gather(*(job.stop(_STOP_GRACE_S, because) for job in running))
+        await asyncio.gather(*(job.stop(STOP_GRACE_S, because) for job in running))
 
     def _publish(self, event: api.JobEvent) -> None:
         # Only statuses can pile up behind a slow controller, and each replaces the one before.

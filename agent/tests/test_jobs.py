@@ -56,6 +56,28 @@ def test_last_words_leave_the_counts_as_they_were(tmp_path: Path) -> None:
     assert json.loads(end.status_json) == {"state": "failed", "message": "out of luck", **counts}
 
 
+def test_a_client_whose_database_hangs_has_the_time_to_write_its_summary(tmp_path: Path) -> None:
+    program = tmp_path / "client-stand-in"
+    # as long as a client waits for threads that do not come back from the database
+    program.write_text(
+        "#!/bin/sh\ntrap 'sleep 12; echo written > summary.json; exit 130' TERM\necho >&2\nread forever\n"
+    )
+    program.chmod(0o755)
+    config = AgentConfig("node1", "127.0.0.1", 1, 2, tmp_path / "work", "client", {"client": program}, {})
+    client = api.ClientSpec(verb="run", binding="noop", threads=1, shard=0, shards=1)
+
+    async def use() -> Path:
+        session = Session("run", config)
+        await session.start(api.JobSpec(job_id="job", deadline_ms=60_000, client=client))
+        log = session.folder_of("job") / "stderr.log"
+        while not (log.exists() and log.stat().st_size):
+            await asyncio.sleep(0.05)
+        await session.close("no sign of life from the controller")
+        return session.file("job", "summary.json")
+
+    assert asyncio.run(use()).read_text() == "written\n"
+
+
 def test_a_job_that_is_started_while_its_session_closes_is_ended(tmp_path: Path) -> None:
     program = tmp_path / "client-stand-in"
     program.write_text("#!/bin/sh\nexec sleep 300\n")

@@ -69,7 +69,7 @@ def test_at_its_deadline_a_tracer_writes_its_last_records(tmp_path: Path) -> Non
 
 
 def test_a_tracer_that_does_not_end_at_its_deadline_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_OVERDUE_GRACE_S", 0.5)
+    monkeypatch.setattr(jobs, "STOP_GRACE_S", 0.5)
     end = overdue("trap '' TERM; while :; do sleep 0.05; done", tmp_path)
     assert end.state == api.JobEvent.FAILED and end.exit_code == -signal.SIGKILL
 

@@ -112,6 +112,45 @@ def test_after_an_installation_that_failed_what_others_install_is_not_noted_as_o
     assert not (tmp_path / "packages.before").exists()
 
 
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> "$0.calls"
+case "$1" in
+    show) printf 'LoadState=loaded\\nActiveState=active\\nSubState=running\\nUnitFileState=enabled\\n' ;;
+    is-system-running) echo running ;;
+    is-enabled) echo enabled ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("note", "stopped"), [("packages.before", True), ("packages.added", True), (None, False)])
+def test_a_deployment_that_died_before_the_vendors_unit_was_stopped_is_made_up_for(
+    note: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stopped: bool
+) -> None:
+    """The program is there already; the notes tell whether an earlier deployment, whole or not, has brought it."""
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    programs, node = tmp_path / "bin", tmp_path / "root" / "nodes" / "a1"
+    programs.mkdir()
+    node.mkdir(parents=True)
+    for name, text in {
+        "systemctl": SYSTEMCTL,
+        "dpkg-query": "#!/bin/sh\necho 'ii  adduser'; echo 'ii  arangodb3'\n",
+    }.items():
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    if note:
+        (node / note).write_text("adduser" if note == "packages.before" else "arangodb3", encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "arangodb.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Run", "hosts": "a1", "roles": ["arangodb"]}]), encoding="utf-8")
+    known = {"arangodb_starter": "/bin/true", "arangodb_agency_size": 1, "ansible_service_mgr": "systemd"}
+    done = play(hosts, playbook, "-e", json.dumps(known | {"strata_state_dir": str(tmp_path / "none")}))
+    asked = programs / "systemctl.calls"
+    calls = asked.read_text(encoding="utf-8") if asked.exists() else ""
+    assert ("stop arangodb3.service" in calls) == stopped, done.stdout
+    assert ("disable arangodb3.service" in calls) == stopped, done.stdout
+
+
 @pytest.mark.skipif(Path("/usr/sbin/chronyd").exists(), reason="this machine has chrony, whose settings are left alone")
 def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -250,3 +289,28 @@ def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None
     # It reads a URI and takes what is none for the name of a file below its working directory.
     assert " " not in value
     assert url2pathname(urlsplit(value).path) == str(root / "root" / "nodes" / "m" / "data" / "namenode")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
+def test_a_disk_in_a_file_is_mounted_before_the_servers_start(tmp_path: Path) -> None:
+    servers = unit(tmp_path, strata_root="/var/lib/x", java="/bin/true").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith("After=") and "strata-disk.service" in line for line in servers)
+    role, written = ANSIBLE / "roles" / "common", tmp_path / "strata-disk.service"
+    template = {"src": str(role / "templates" / "disk.service.j2"), "dest": str(written)}
+    whole = {
+        "hosts": "m",
+        "vars_files": [str(role / "vars/main.yml")],
+        "tasks": [{"ansible.builtin.template": template}],
+    }
+    playbook = tmp_path / "disk.yml"
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    known = {"strata_is_remote": True, "strata_root": "/var/lib/mein 100% $HÖME"}
+    done = play(tmp_path / "hosts.yml", playbook, "-e", json.dumps(known))
+    assert done.returncode == 0, done.stdout
+    verified = subprocess.run(["systemd-analyze", "verify", written], capture_output=True, text=True, check=False)
+    assert written.name not in verified.stderr
+    folder = "/var/lib/mein 100%% $$HÖME"
+    words = f'"{folder}/bin/own-disk" make "--image={folder}/disk.img" "--mount={folder}/disk"'
+    lines = written.read_text(encoding="utf-8").splitlines()
+    assert f"ExecStart=/usr/bin/env python3 {words}" in lines
+    assert "ConditionPathExists=/var/lib/mein 100%% $HÖME/disk.img" in lines

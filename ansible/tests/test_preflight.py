@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,8 @@ def check(preflight: ModuleType, folder: Path, *options: str) -> int:
 
 
 def test_a_fit_node_passes_silently(preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(preflight, tmp_path / "nodes" / "node1", "--disk-mb", "1", "--memory-mb", "1") == 0
+    enough = ("--disk-mb", "1", "--memory-mb", "1", "--python", sys.executable)
+    assert check(preflight, tmp_path / "nodes" / "node1", *enough) == 0
     assert capsys.readouterr() == ("", "")
 
 
@@ -22,6 +24,9 @@ def test_a_fit_node_passes_silently(preflight: ModuleType, tmp_path: Path, capsy
     [
         (["--java", "no-such-java"], "install openjdk-17"),
         (["--java-version", "99"], "Java 99 or newer is needed"),
+        (["--python", "no-such-python"], "name it by agent_python"),
+        (["--python", sys.executable, "--python-version", "99.0"], "Python 99.0 or newer is needed by the agent"),
+        (["--python", "true"], "true is of unknown version"),
         (["--address", "192.0.2.7"], "192.0.2.7 is not an address of this node"),
         (["--disk-mb", "999999999"], "disk full"),
         (["--memory-mb", "999999999"], "of memory are needed"),

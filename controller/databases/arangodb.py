@@ -107,7 +107,7 @@ class ArangoDB:
 
     def _properties(self, pki: Path) -> dict[str, str]:
         properties = {
-            "arangodb.hosts": ",".join(f"{node.address}:{self._port(COORDINATOR)}" for node in self.servers),
+            "arangodb.hosts": ",".join(f"{_host(node.address)}:{self._port(COORDINATOR)}" for node in self.servers),
             "arangodb.loadBalancing": "ROUND_ROBIN",
             "arangodb.jwt": self._token(),
         }

@@ -14,7 +14,7 @@ from controller.results.convert import Run, open_run
 from controller.results.findings import Finding
 from controller.results.machines import check_machines
 from controller.results.store import RunStore, count_rows, sha256_of
-from controller.results.validate_operations import check_clients, check_counts, check_key_ranges
+from controller.results.validate_operations import check_clients, check_counts, check_key_ranges, check_schedules
 from controller.results.validate_trace import check_layer_sums, check_traces
 
 #: A bucket this many error bounds long, or shorter, is worth a word.
@@ -39,6 +39,7 @@ def validate(run_dir: Path) -> list[Finding]:
         check_counts,
         check_key_ranges,
         check_clients,
+        check_schedules,
         check_traces,
         check_layer_sums,
         check_clocks,

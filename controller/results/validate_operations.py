@@ -16,6 +16,11 @@ from controller.results.clients import ClientPhase, histogram_counts
 from controller.results.convert import Run
 from controller.results.findings import Finding
 
+#: Operations that were due and not begun would have had the longest intended latencies of all: a larger share of them
+#: moves the 99.9th percentile. Up to so many may have been due in the last instants of any phase.
+MOST_NOT_BEGUN_SHARE = 0.001
+FEW_OPERATIONS = 10
+
 
 def check_counts(run: Run) -> list[Finding]:
     """Plan = summary.json = histogram logs = operation log per client, phase and operation; all = ops.csv."""
@@ -109,6 +114,31 @@ def check_clients(run: Run) -> list[Finding]:
         f"here: {'; '.join(warnings)} (all are in the clients' summary.json)"
     )
     return [Finding("warning", where, text)]
+
+
+def check_schedules(run: Run) -> list[Finding]:
+    """Open-loop phases that ended while many operations were overdue: a stall at their end is missing in the result."""
+    return [finding for phase in run.plan["phases"] if (finding := _overdue(run, phase["name"])) is not None]
+
+
+def _overdue(run: Run, phase: str) -> Finding | None:
+    not_begun: dict[str, int] = {}
+    begun = 0
+    for part in run.clients:
+        missing = ((part.summary or {}).get("client") or {}).get("not_begun")
+        if part.phase == phase and missing is not None:
+            not_begun[part.client] = missing
+            begun += sum(counts["count"] for counts in part.operations.values())
+    total = sum(not_begun.values())
+    if total <= FEW_OPERATIONS or total <= MOST_NOT_BEGUN_SHARE * (begun + total):
+        return None
+    where = ", ".join(f"{client}: {count}" for client, count in sorted(not_begun.items()) if count)
+    text = (
+        f"{total} of {begun + total} scheduled operations ({100 * total / (begun + total):.1f} %) were due and had not "
+        f"begun when the phase ended ({where}): the database was behind then, and no intended latency contains the "
+        "wait of these operations, so the highest ones are too low"
+    )
+    return Finding("warning", phase, text)
 
 
 def check_key_ranges(run: Run) -> list[Finding]:

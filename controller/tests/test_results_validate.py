@@ -93,6 +93,23 @@ def test_clients_that_doubt_themselves_are_one_warning(store: RunStore) -> None:
     assert "the client waited for a processor" in found[0].what
 
 
+# Up to ten may be due in the last instants of any phase.
+@pytest.mark.parametrize(("more", "warned"), [(6, False), (16, True)])
+def test_operations_due_and_not_begun_are_a_warning_when_they_are_many(
+    store: RunStore, more: int, *, warned: bool
+) -> None:
+    for client, not_begun in (("client1", 4), ("client2", more)):
+        path = store.client_dir(client, "a-run") / "summary.json"
+        change(path, partial(set_not_begun, not_begun))
+    found = finish(store.path).findings
+    assert [(finding.severity, finding.where) for finding in found] == ([("warning", "a-run")] if warned else [])
+    assert all("20 of " in finding.what and "client1: 4, client2: 16" in finding.what for finding in found)
+
+
+def set_not_begun(count: int, summary: dict[str, Any]) -> None:
+    summary["client"]["not_begun"] = count
+
+
 def test_read_modify_writes_count_once_beside_their_parts(store: RunStore) -> None:
     folder = store.client_dir("client2", "a-run")
     (folder / "RMW-READ.hdr").write_bytes((folder / "UPDATE.hdr").read_bytes())

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remembers which system packages deployment has added, so that taking down removes these and no others.
 
-``begin`` notes what is installed before, ``end`` what has come since, ``remove`` takes that away. An installation
-that was cut short has a beginning only: ``remove`` then compares with what is there. One JSON object on standard
-output. Standard library only.
+``begin`` notes what is installed before, ``end`` what has come since, ``list`` names that, ``remove`` takes it away.
+An installation that was cut short has a beginning only: ``list`` and ``remove`` then compare with what is there. One
+JSON object on standard output. Standard library only.
 """
 
 from __future__ import annotations
@@ -97,10 +97,13 @@ def remove(folder: Path) -> bool:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="packages", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("verb", choices=["begin", "end", "remove"])
+    parser.add_argument("verb", choices=["begin", "end", "list", "remove"])
     parser.add_argument("--folder", type=Path, required=True, help="where the notes are")
     options = parser.parse_args(arguments)
     try:
+        if options.verb == "list":
+            print(json.dumps({"changed": False, "packages": sorted(ours(options.folder))}))
+            return 0
         changed = {"begin": begin, "end": end, "remove": remove}[options.verb](options.folder)
     except (PackageError, OSError) as error:
         print(error, file=sys.stderr)

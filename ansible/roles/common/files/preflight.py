@@ -35,6 +35,21 @@ def java_problems(java: str, minimum: int) -> Iterator[str]:
         yield f"Java {minimum} or newer is needed, {program} is {shown}"
 
 
+def python_problems(python: str, minimum: str) -> Iterator[str]:
+    program = shutil.which(python)
+    if program is None:
+        yield f"Python {minimum} is missing ({python}): install it and name it by agent_python in the inventory"
+        return
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    shown = subprocess.run([program, "-c", ask], capture_output=True, text=True, check=False).stdout.strip()
+    version = re.fullmatch(r"(\d+)\.(\d+)", shown)
+    if version is None or tuple(map(int, version.groups())) < tuple(map(int, minimum.split("."))):
+        yield (
+            f"Python {minimum} or newer is needed by the agent, {program} is {shown or 'of unknown version'}: "
+            "install one and name it by agent_python in the inventory"
+        )
+
+
 def address_problems(address: str) -> Iterator[str]:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -80,6 +95,8 @@ def problems(options: argparse.Namespace) -> Iterator[str]:
     yield from folder_problems(options.own)
     if options.java:
         yield from java_problems(options.java, options.java_version)
+    if options.python:
+        yield from python_problems(options.python, options.python_version)
     yield from address_problems(options.address)
     # A deployed node holds its own share of memory and disk already.
     deployed = any((options.folder / "run").glob("*.pid"))
@@ -96,6 +113,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--own", type=Path, action="append", default=[], help="a folder that must be ours, or empty")
     parser.add_argument("--root", action="store_true", help="root is needed")
     parser.add_argument("--java-version", type=int, default=17)
+    parser.add_argument("--python", default="", help="the agent's; empty: not asked for")
+    parser.add_argument("--python-version", default="3.11")
     parser.add_argument("--disk-mb", type=int, default=0)
     parser.add_argument("--memory-mb", type=int, default=0)
     found = list(problems(parser.parse_args(arguments)))

@@ -26,8 +26,8 @@ import org.apache.hadoop.ipc.RemoteException;
  * Moves regions when servers come and go: {@code Regions offload|balance STORAGE QUORUM PORT TIMEOUT_S ADDRESS...}.
  *
  * <p>{@code offload} takes all regions off the servers of these addresses, for good. {@code balance} waits until just
- * the servers of these addresses are there and open, and spreads each table's regions over them, so that no server has
- * two more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
+ * the servers of these addresses are there and open, and spreads the regions of each table that is not disabled over them, so
+ * that no server has two more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
  * moved, servers (address: regions of user tables, and their locality: the share of their bytes on disk that lies on
  * the server's own DataNode, null without any and where {@code STORAGE} is not hdfs). Exit codes: 0, 2 usage, 4 not done in time.
  */
@@ -128,7 +128,8 @@ public final class Regions {
 
   /** One region at a time from the fullest server to the emptiest, until they differ by one at most. */
   private void spread(TableName table) throws IOException, InterruptedException {
-    while (true) {
+    // the regions of a table that is off are nowhere; it may also be switched off while we wait for them
+    while (!admin.isTableDisabled(table)) {
       Map<ServerName, List<RegionInfo>> placed = placement(table);
       Comparator<ServerName> byCount = Comparator.comparingInt(server -> placed.get(server).size());
       ServerName fullest = placed.keySet().stream().max(byCount).orElseThrow();

@@ -8,7 +8,7 @@ public enum ExitCode {
   USAGE(2),
   /** The database could not be reached or set up, or the output folder could not be made. */
   SETUP(3),
-  /** More operations failed than the bound allows. */
+  /** More operations failed than the bound allows, or none was answered any more. */
   ERRORS(4),
   /** The client gave up: no start instant, a full disk, a lost thread. */
   ABORTED(5),

@@ -21,7 +21,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.stratabench.ycsb.db.AsyncSession;
 import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.db.Session;
@@ -241,6 +244,57 @@ class AsyncClientsTest {
     assertEquals(20, write.get("count").getAsInt());
     double p50Ms = write.getAsJsonObject("latency_ns").get("p50").getAsDouble() / 1e6;
     assertTrue(p50Ms < SlowToSend.SEND_MS / 2.0, "a write takes " + p50Ms + " ms");
+  }
+
+  /** Answers a number of requests at once, and never another one. */
+  public static final class FallingSilent implements Database {
+    private static final int ANSWERS = 70;
+    private final AtomicInteger requests = new AtomicInteger();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.of(OperationType.READ);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean asynchronous() {
+      return true;
+    }
+
+    @Override
+    public AsyncSession asyncSession() {
+      return (request, completion) -> {
+        if (requests.incrementAndGet() <= ANSWERS) {
+          completion.complete(Answer.OK);
+        }
+      };
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"-p operationcount=1000", "-target 100 -p maxexecutiontime=2"})
+  @Timeout(60)
+  void aDriverThatFallsSilentEndsTheRunInOrder(String length) {
+    ClientProcess client = ClientProcess.run(output, "run " + FallingSilent.class.getName() + " -p recordcount=10 -threads 1"
+        + " -p clients=4 -p readproportion=1 -p updateproportion=0 -p error.hang.seconds=1 " + length);
+    assertEquals(ExitCode.ERRORS, client.code(), client.err());
+    assertTrue(client.err().contains("4 operations of client thread 0") && client.err().contains("error.hang.seconds"), client.err());
+    JsonObject summary = ClientProcess.summary(output);
+    assertEquals("failed", summary.get("status").getAsString());
+    assertEquals(FallingSilent.ANSWERS, summary.getAsJsonObject("operations").getAsJsonObject("READ").get("count").getAsInt());
   }
 
   @Test

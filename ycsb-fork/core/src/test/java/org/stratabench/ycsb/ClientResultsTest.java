@@ -22,6 +22,7 @@ import org.HdrHistogram.HistogramLogReader;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.stratabench.ycsb.workload.Key;
 import org.stratabench.ycsb.workload.KeyNames;
@@ -129,6 +130,40 @@ class ClientResultsTest {
     OperationLogFile log = OperationLogFile.read(output.resolve("ops.bin"));
     long delayed = log.rows().stream().filter(row -> row.delayNs() > 250_000_000L).count();
     assertEquals(250, delayed, 25);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"constant, -threads 1", "poisson, -threads 3", "poisson, -threads 2 -p clients=8"})
+  void operationsThatAStallAtTheEndKeptFromBeginningAreCounted(String arrival, String clients) {
+    String commandLine = "run noop -p recordcount=10 -target 200 -p seed=7 -p maxexecutiontime=2 -p arrival=" + arrival + " " + clients;
+    ClientProcess calm = ClientProcess.run(output, commandLine);
+    assertEquals(ExitCode.OK, calm.code(), calm.err());
+    long due = operations() + notBegun();
+    if (arrival.equals("constant")) {
+      assertEquals(400, due);
+    }
+    ClientProcess stalled = ClientProcess.run(output, commandLine + " -p noop.stall.at.ms=500 -p noop.stall.ms=2000");
+    assertEquals(ExitCode.OK, stalled.code(), stalled.err());
+    assertEquals(due, operations() + notBegun());
+    // the stall takes three quarters of the time
+    assertTrue(notBegun() > due / 2, notBegun() + " of " + due);
+    assertTrue(stalled.out().contains("[CLIENT], NotBegun, " + notBegun() + "\n"), stalled.out());
+  }
+
+  private long operations() {
+    return ClientProcess.summary(output).getAsJsonObject("operations").entrySet().stream()
+        .mapToLong(entry -> entry.getValue().getAsJsonObject().get("count").getAsLong()).sum();
+  }
+
+  private long notBegun() {
+    return ClientProcess.summary(output).getAsJsonObject("client").get("not_begun").getAsLong();
+  }
+
+  @Test
+  void whereNothingIsScheduledNothingIsDue() {
+    ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=10");
+    assertTrue(ClientProcess.summary(output).getAsJsonObject("client").get("not_begun").isJsonNull());
+    assertFalse(client.out().contains("NotBegun"), client.out());
   }
 
   /** On a busy machine the client itself says that it had to wait for a processor; such a run proves nothing and is repeated. */

@@ -34,6 +34,9 @@ class SignalTest {
         .mapToLong(entry -> entry.getValue().getAsJsonObject().get("count").getAsLong()).sum();
     assertTrue(counted > 100, counted + " operations");
     assertEquals(counted, OperationLogFile.read(output.resolve("ops.bin")).rows().size());
+    // what was due within milliseconds of the signal, and nothing of the many operations that were planned for later
+    long notBegun = summary.getAsJsonObject("client").get("not_begun").getAsLong();
+    assertTrue(notBegun >= 0 && notBegun < 500, notBegun + " operations");
   }
 
   @Test

@@ -4,6 +4,7 @@ package org.stratabench.ycsb.measure;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.OptionalLong;
 import org.HdrHistogram.Histogram;
 import org.stratabench.ycsb.workload.OperationType;
 
@@ -14,9 +15,11 @@ import org.stratabench.ycsb.workload.OperationType;
  * @param processors how many it could use
  * @param waitingShare share of the window that its logical clients spent waiting for the database, in [0, 1]; NaN in an open loop
  * @param startErrors how late operations began by its own fault, in nanoseconds; null in a closed loop
+ * @param notBegun operations that were due before the window's end and not begun, so that no time contains their wait; empty in a closed loop
  * @param warnings one sentence each
  */
-public record ClientReport(ClientCost cost, int processors, double waitingShare, Histogram startErrors, List<String> warnings) {
+public record ClientReport(ClientCost cost, int processors, double waitingShare, Histogram startErrors, OptionalLong notBegun,
+    List<String> warnings) {
   private static final double MOST_CPU_SHARE = 0.9;
   private static final double MOST_GC_SHARE = 0.02;
   private static final double MOST_RUN_QUEUE_SHARE = 0.02;
@@ -32,13 +35,19 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
    * @param threads number of client threads
    * @param clients number of logical clients
    * @param targetPerSecond scheduled rate, or 0 in a closed loop
+   * @param due operations due before the window's end; empty in a closed loop
    */
   public static ClientReport of(Measurements measurements, ClientCost cost, long measuredNs, int threads, int clients,
-      double targetPerSecond) {
+      double targetPerSecond, OptionalLong due) {
     int processors = Runtime.getRuntime().availableProcessors();
     Histogram starts = measurements.startErrors();
+    OptionalLong notBegun = OptionalLong.empty();
+    if (due.isPresent()) {
+      // every operation that begins leaves a start error; one that begins in the very instant of a stop may have been due after it
+      notBegun = OptionalLong.of(Math.max(0, due.getAsLong() - (starts == null ? 0 : starts.getTotalCount())));
+    }
     if (measuredNs == 0) {
-      return new ClientReport(cost, processors, Double.NaN, starts, List.of());
+      return new ClientReport(cost, processors, Double.NaN, starts, notBegun, List.of());
     }
     Histogram real = operations(measurements, false);
     boolean openLoop = targetPerSecond > 0;
@@ -66,7 +75,7 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
       warn(warnings, "%.1f operations a second were done of the %.1f scheduled: intended times contain the backlog", achieved,
           targetPerSecond);
     }
-    return new ClientReport(cost, processors, waiting, starts, List.copyOf(warnings));
+    return new ClientReport(cost, processors, waiting, starts, notBegun, List.copyOf(warnings));
   }
 
   private static void compareStartErrors(List<String> warnings, Histogram starts, Histogram intended) {

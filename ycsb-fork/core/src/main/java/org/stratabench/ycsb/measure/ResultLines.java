@@ -82,6 +82,9 @@ public final class ResultLines {
       line("CLIENT", "WakeupError50thPercentile(us)", starts.getValueAtPercentile(50) / 1e3);
       line("CLIENT", "WakeupError99thPercentile(us)", starts.getValueAtPercentile(99) / 1e3);
     }
+    if (client.notBegun().isPresent()) {
+      count("CLIENT", "NotBegun", client.notBegun().getAsLong());
+    }
     count("CLIENT", "Warnings", client.warnings().size());
   }
 

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.PriorityQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.db.AsyncSession;
 import org.stratabench.ycsb.measure.OperationLog;
 import org.stratabench.ycsb.measure.ThreadRecorder;
@@ -21,6 +22,7 @@ import org.stratabench.ycsb.workload.Answer;
  */
 final class AsyncWorker extends Worker {
   private static final long LONGEST_WAIT_NS = 50_000_000L;
+  private static final long SECOND_NS = 1_000_000_000L;
 
   private final List<Slot> slots = new ArrayList<>();
   private final PriorityQueue<Slot> scheduled = new PriorityQueue<>(Comparator.comparingLong((Slot slot) -> slot.client.dueNs()));
@@ -30,6 +32,8 @@ final class AsyncWorker extends Worker {
   private boolean openLoop;
   private Window window;
   private int underWay;
+  // when the last answer came, or the first of the operations under way was sent: the oldest of them waits at least since then
+  private long quietSinceNs;
 
   AsyncWorker(Shared shared, int thread) {
     super(shared, thread);
@@ -64,7 +68,9 @@ final class AsyncWorker extends Worker {
     }
 
     void send() {
-      underWay++;
+      if (underWay++ == 0) {
+        quietSinceNs = System.nanoTime();
+      }
       waiting = true;
       try {
         session.submit(client.request(), this);
@@ -127,6 +133,7 @@ final class AsyncWorker extends Worker {
       slot.below = null;
       slot.waiting = false;
       underWay--;
+      quietSinceNs = slot.answeredNs;
       if (slot.client.answered(slot.answer, slot.answeredNs)) {
         slot.client.goesOn(System.nanoTime());
         slot.send();
@@ -168,11 +175,21 @@ final class AsyncWorker extends Worker {
     if (answered.get() != null) {
       return;
     }
+    giveUpOnSilence();
     if (!scheduled.isEmpty()) {
       waiter.await(scheduled.peek().client.dueNs());
     } else if (underWay > 0) {
       long left = window.measured() ? LONGEST_WAIT_NS : window.untilMonoNs() - System.nanoTime();
       LockSupport.parkNanos(this, Math.min(LONGEST_WAIT_NS, left));
+    }
+  }
+
+  /** A driver that loses an answer, or whose timeouts fail, would hold the run for ever. */
+  private void giveUpOnSilence() {
+    long hangNs = shared().plan().hangNs();
+    if (hangNs > 0 && underWay > 0 && System.nanoTime() - quietSinceNs > hangNs) {
+      shared().control().stop(ExitCode.ERRORS, underWay + " operations of client thread " + thread() + " got neither answer nor failure from the"
+          + " driver for " + hangNs / SECOND_NS + " s; see whether the database's servers work, or raise error.hang.seconds if it may take that long");
     }
   }
 

@@ -36,6 +36,7 @@ import org.stratabench.ycsb.workload.RequestGenerator;
 public final class Run {
   private static final long SECOND_NS = 1_000_000_000L;
   private static final long NOTICEABLY_LATE_NS = 10_000_000L;
+  // The agent kills a client 15 s after a signal (agent/jobs.py): these two together, and writing the summary, must stay below that.
   private static final long GRACE_NS = 2 * SECOND_NS;
   private static final long HUNG_NS = 10 * SECOND_NS;
   private static final long DISCONNECT_NS = 5 * SECOND_NS;
@@ -337,7 +338,8 @@ public final class Run {
         cannotWrite(e);
       }
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
-      ClientReport report = ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond());
+      ClientReport report =
+          ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(), due());
       window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
       show(resultLines.of(measurements, measuredNs, report));
       report.warnings().forEach(warning -> status.warn("measuring", warning));
@@ -407,6 +409,16 @@ public final class Run {
   private void cannotWrite(IOException e) {
     status.trace(e);
     control.stop(ExitCode.ABORTED, "cannot write results: " + e.getMessage() + "; free the disk or choose another -output");
+  }
+
+  /** Operations whose time came before no operation began any more; empty in a closed loop. */
+  private OptionalLong due() {
+    if (!plan.openLoop()) {
+      return OptionalLong.empty();
+    }
+    long start = gate.measureMonoNs();
+    long limit = plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs();
+    return OptionalLong.of(Schedule.dueBefore(plan, start, control.stopped() ? Math.min(limit, control.stoppedAtMonoNs()) : limit));
   }
 
   /** Length of the measured window: up to the last answer, or to the stop of a run that was cut short. */

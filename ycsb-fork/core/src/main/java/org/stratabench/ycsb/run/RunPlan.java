@@ -27,12 +27,13 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
  * @param limitNs longest measured window, or {@link Long#MAX_VALUE}
  * @param errorBound share of failures above which the client fails
  * @param silenceNs time without a success after which failures end the run, or 0 for never
+ * @param hangNs time without any answer to operations under way after which an asynchronous driver is given up, or 0 for never
  * @param operationLog whether {@code ops.bin} is wanted
  * @param statusIntervalNs time between two progress lines
  */
 public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int threads, int clients, boolean asynchronous,
     double targetPerSecond, boolean poisson, long seed, long keyStart, long planned, long warmupOperations, long warmupNs, long limitNs,
-    double errorBound, long silenceNs, boolean operationLog, long statusIntervalNs) {
+    double errorBound, long silenceNs, long hangNs, boolean operationLog, long statusIntervalNs) {
   private static final long SECOND_NS = 1_000_000_000L;
   private static final long LONGEST_S = 10L * 365 * 24 * 3600;
   /** The operation log numbers clients in 16 bits. */
@@ -70,6 +71,7 @@ public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int t
         limitSeconds == 0 ? Long.MAX_VALUE : limitSeconds * SECOND_NS,
         settings.number("error.bound", 0, 0, 1),
         settings.wholeNumber("error.silence.seconds", 60, 0, LONGEST_S) * SECOND_NS,
+        settings.wholeNumber("error.hang.seconds", 600, 0, LONGEST_S) * SECOND_NS,
         settings.flag("oplog", true),
         settings.wholeNumber("status.interval", 10, 1, 86_400) * SECOND_NS);
   }

@@ -32,6 +32,27 @@ interface Schedule {
     return constant(start, intervalNs, client, plan.clients());
   }
 
+  /**
+   * How many operations of all clients together are due in the measured window before an instant.
+   *
+   * @param startMonoNs the window's start
+   * @param endMonoNs that instant, or {@link Long#MAX_VALUE} where the number of operations ends the run
+   */
+  static long dueBefore(RunPlan plan, long startMonoNs, long endMonoNs) {
+    if (endMonoNs == Long.MAX_VALUE) {
+      return plan.planned();
+    }
+    Window window = new Window(startMonoNs, endMonoNs, plan.planned(), true);
+    long due = 0;
+    for (int client = 0; client < plan.clients(); client++) {
+      Schedule schedule = of(plan, window, client);
+      for (long index = client; index < plan.planned() && schedule.next() < endMonoNs; index += plan.clients()) {
+        due++;
+      }
+    }
+    return due;
+  }
+
   private static Schedule constant(long start, double intervalNs, int client, int clients) {
     return new Schedule() {
       private long index = client;

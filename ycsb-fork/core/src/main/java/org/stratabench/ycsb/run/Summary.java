@@ -92,6 +92,7 @@ final class Summary {
     Histogram errors = report.startErrors();
     client.put("wakeup_error_ns",
         errors == null ? null : Map.of("p50", errors.getValueAtPercentile(50), "p99", errors.getValueAtPercentile(99)));
+    client.put("not_begun", report.notBegun().isPresent() ? report.notBegun().getAsLong() : null);
     client.put("warnings", report.warnings());
     return client;
   }

@@ -28,7 +28,7 @@ import org.stratabench.ycsb.Settings;
  * </pre>
  * With {@code zeropadding} of 19 or more all keys have equal length and cut j is {@code user} and j * 2^63 / n, padded alike. With
  * {@code insertorder=ordered} cut j is the padded key number {@code j * recordcount / n}; that needs padding to at least the digits of the
- * highest key, since text and numbers sort differently otherwise.
+ * highest key, since text and numbers sort differently otherwise, and a record for each region.
  */
 public final class SplitPoints {
   private static final String REGIONS = "hbase.table.splits";
@@ -57,7 +57,7 @@ public final class SplitPoints {
     int regions = regions(settings, servers);
     int padding = (int) settings.wholeNumber("zeropadding", 1, 0, 1000);
     if (settings.text("insertorder", "hashed").equals("ordered")) {
-      return ordered(regions, padding, settings.count("recordcount", 0));
+      return ordered(regions, padding, settings.count("recordcount", 0), settings.text(REGIONS, "1"));
     }
     return padding < HASH_DIGITS ? hashed(regions) : padded(regions, padding, HASHES);
   }
@@ -98,10 +98,15 @@ public final class SplitPoints {
     return cuts;
   }
 
-  private static List<String> ordered(int regions, int padding, long records) {
+  private static List<String> ordered(int regions, int padding, long records, String wanted) {
     if (regions > 1 && padding < Long.toString(Math.max(0, records - 1)).length()) {
       throw Settings.refuse(REGIONS, Integer.toString(regions), "with insertorder=ordered needs zeropadding of at least "
           + Long.toString(Math.max(0, records - 1)).length() + "; or give hbase.table.splitpoints");
+    }
+    if (regions > 1 && regions > records) {
+      // two cuts would be the same key, which HBase refuses
+      throw Settings.refuse(REGIONS, wanted, "with insertorder=ordered makes " + regions + " regions of recordcount=" + records
+          + " records; make it " + records + " at most, or give hbase.table.splitpoints");
     }
     return padded(regions, padding, BigInteger.valueOf(records));
   }

@@ -59,6 +59,16 @@ class SplitPointsTest {
   }
 
   @Test
+  void moreRegionsThanOrderedKeysAreRefused() {
+    String[] four = {"hbase.table.splits", "4", "insertorder", "ordered", "zeropadding", "10", "recordcount", "4"};
+    List<String> cuts = SplitPoints.from(settings(four), 1);
+    assertEquals(List.of("user0000000001", "user0000000002", "user0000000003"), cuts);
+    four[1] = "2-per-server";
+    String message = assertThrows(UsageException.class, () -> SplitPoints.from(settings(four), 3)).getMessage();
+    assertTrue(message.startsWith("property hbase.table.splits=2-per-server ") && message.contains("6 regions of recordcount=4"), message);
+  }
+
+  @Test
   void explicitPointsWin() {
     assertEquals(List.of("a", "b"), SplitPoints.from(settings("hbase.table.splits", "4", "hbase.table.splitpoints", "a, b"), 3));
   }
