@@ -227,7 +227,7 @@ def test_the_lines_of_a_process_add_up_to_its_spans(disk: str, tmp_path: Path, f
         clients = [serving.connect() for _ in range(4)]
         for number in range(20):
             for client in clients:
-                client.sendall(b"sleep 60000\n" if number == 7 else b"sleep 10000\n")
+                client.sendall(b"sleep 200000\n" if number == 7 else b"sleep 10000\n")
             for client in clients:
                 client.recv(1000)
         for client in clients:
