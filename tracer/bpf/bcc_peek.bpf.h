@@ -224,7 +224,7 @@ static __always_inline u64 page_encrypted_in(u64 page)
 #define HAS_BATCHES (LINUX_VERSION_CODE >= KERNEL_VERSION(5, 16, 0))
 #define SEES_AROUND_BIOS 0 /* those structures stand in no header */
 #define was_held_back(task) false
-#define may_have_been_held(task) false
+#define may_have_been_held() false
 #define UNTIL_LAST_REQUEST(done) for (int i_ = 0; i_ < 64 && !(done); i_++)
 
 #define SETTING(field)                                                                                                \

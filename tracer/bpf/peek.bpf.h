@@ -237,9 +237,9 @@ static __always_inline __u64 request_above(__u64 *cell, const void *bio, __u64 e
 const volatile bool sees_throttling;
 
 /* Of what a worker of the kernel queues. */
-static __always_inline bool may_have_been_held(struct task_struct *current)
+static __always_inline bool may_have_been_held(void)
 {
-	return sees_throttling && FIELD(current, flags) & PF_WQ_WORKER;
+	return sees_throttling && FIELD(task_now(), flags) & PF_WQ_WORKER;
 }
 
 /* The bio that the task queues has waited for its cgroup's limit: a worker of the kernel brings it. */

@@ -50,7 +50,7 @@ static __always_inline struct iotrace_flight *bio_comes(void *ctx, struct bio *b
 	if (!is_traced(device))
 		return NULL;
 	/* The place of one that was seen to come, and was held back, need not be the first of its bucket. */
-	flight = may_have_been_held(task_now()) ? flight_claim((__u64)bio) : bio_claim((__u64)bio);
+	flight = may_have_been_held() ? flight_claim((__u64)bio) : bio_claim((__u64)bio);
 	if (!flight)
 		return NULL;
 	if (flight->event.flags & FLIGHT_HELD && was_held_back(task_now())) {
