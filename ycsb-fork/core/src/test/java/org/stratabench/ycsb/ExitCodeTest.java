@@ -163,8 +163,10 @@ class ExitCodeTest {
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size(), 10);
   }
 
-  /** Answers a hundred operations of a client and then breaks it. */
+  /** Answers some operations of a client, a hundred unless told otherwise, and then breaks it. */
   public static final class Breaking implements Database {
+    private int answers;
+
     @Override
     public Set<OperationType> operations() {
       return EnumSet.allOf(OperationType.class);
@@ -172,13 +174,14 @@ class ExitCodeTest {
 
     @Override
     public void open(Settings settings, WorkloadSpec workload, boolean load) {
+      answers = (int) settings.wholeNumber("breaking.answers", 100, 0, 100);
     }
 
     @Override
     public Session session() {
       AtomicInteger operations = new AtomicInteger();
       return request -> {
-        if (operations.incrementAndGet() > 100) {
+        if (operations.incrementAndGet() > answers) {
           throw new AssertionError("broken");
         }
         return Answer.OK;
@@ -197,6 +200,21 @@ class ExitCodeTest {
     assertTrue(client.err().contains("client thread 0 was lost: java.lang.AssertionError: broken"), client.err());
     assertTrue(client.out().contains("[READ], Operations, "), client.out());
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size());
+  }
+
+  @Test
+  void aThreadLostBeforeAnybodyLooksLeavesWhatItHadMeasured() {
+    // threads spin up to the start; the one that directs them is woken some ten microseconds after it
+    for (int i = 0; i < 10; i++) {
+      Path folder = output.resolve("run" + i);
+      long startAt = System.currentTimeMillis() * 1_000_000 + 200_000_000L;
+      ClientProcess client = ClientProcess.run(folder,
+          "run " + Breaking.class.getName() + " -p breaking.answers=3 -start-at " + startAt + SMALL);
+      assertEquals(ExitCode.ABORTED, client.code());
+      assertTrue(client.out().contains("[OVERALL], Throughput(ops/sec), "), "run " + i + ": " + client.out());
+      assertEquals(3, OperationLogFile.read(folder.resolve("ops.bin")).rows().size());
+      assertFalse(ClientProcess.summary(folder).get("measured_ns").isJsonNull());
+    }
   }
 
   @Test

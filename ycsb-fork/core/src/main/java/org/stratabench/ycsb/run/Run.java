@@ -238,15 +238,20 @@ public final class Run {
 
   private boolean awaitMeasuredWindow() throws InterruptedException {
     boolean byCount = plan.warmupOperations() > 0;
-    while (!control.stopped()) {
-      if (byCount ? gate.isWarm() : System.nanoTime() >= gate.measureMonoNs()) {
+    while (true) {
+      boolean stopped = control.stopped();
+      long now = stopped ? control.stoppedAtMonoNs() : System.nanoTime();
+      // a run may be stopped within the window before this thread has seen that it is open: what was measured counts
+      if (byCount ? gate.isWarm() : now >= gate.measureMonoNs()) {
         return true;
+      }
+      if (stopped) {
+        return false;
       }
       long left = byCount ? Long.MAX_VALUE : gate.measureMonoNs() - System.nanoTime();
       TimeUnit.NANOSECONDS.sleep(Math.min(left, SECOND_NS / 50));
       warmupProgress();
     }
-    return false;
   }
 
   private void warmupProgress() {
