@@ -133,7 +133,7 @@ class Measurement:
             raise DeployError(
                 f"tracing is required and not possible: {reason}",
                 node=node,
-                hint="run as root on a kernel since 5.15 with BTF, or set tracing=preferred",
+                hint="what the tracer needs: docs/tracer.md (Backends); or set tracing=preferred",
             )
         self.tracing[node] = {"state": "unavailable", "reason": reason}
         self.progress.line(f"{node}: I/O is not traced: {reason}")
@@ -247,13 +247,16 @@ class Measurement:
         if preparation == "drop" and self.fresh:
             return
         self.progress.status(f"{phase.name}: {preparation.replace('_', ' ')}")
+        more: dict[str, Any] = {}
         if preparation in ("drop", "flush"):
             answer = await self._admin(phase, preparation)
             if preparation == "flush":
                 self._note_regions(phase, answer)
         else:
-            await self.fleet.each([n.name for n in self._servers()], lambda agent: agent.evict_page_cache())
-        self.store.append_event("prepared", phase=phase.name, preparation=preparation)
+            servers = [node.name for node in self._servers()]
+            each = await self.fleet.each(servers, lambda agent: agent.evict_page_cache())
+            more["evicted"] = {node: {"files": of.files, "bytes": of.bytes} for node, of in each.items()}
+        self.store.append_event("prepared", phase=phase.name, preparation=preparation, **more)
 
     async def _count(self, phase: PlannedPhase) -> None:
         rows = (await self._admin(phase, "count"))["rows"]

@@ -31,6 +31,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 READS = 50
 DISK_BYTES = 64 << 20
 WARM_UP = 3
+END_TIMEOUT_S = 30
 # What the kernel keeps by chance of caches and of other work here moves by tens of MiB, but to and fro: a leak
 # is told by the median of the growth a cycle between any two of them, of which few cycles cannot tell much.
 SLACK_BYTES = 16 << 20
@@ -81,7 +82,9 @@ def _cycle(tracer: Path, output: Path, device: Path, how: signal.Signals) -> Bpf
                     disk.seek(block << 20)
                     disk.read(4096)
             process.send_signal(how)
-            code = process.wait(30)
+            code = process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise LoadError(f"after {how.name} the tracer did not end within {END_TIMEOUT_S} s") from None
         finally:
             process.kill()
             process.wait()

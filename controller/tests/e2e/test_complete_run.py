@@ -89,6 +89,14 @@ def test_the_shards_loaded_disjoint_complete_ranges(finished: Path) -> None:
     assert counted == [1001], "counted by a scan in HBase"
 
 
+def test_it_says_what_it_dropped_from_the_page_cache(finished: Path) -> None:
+    events = [json.loads(line) for line in (finished / "events.jsonl").read_text().splitlines()]
+    evicted = [event["evicted"] for event in events if event.get("preparation") == "evict_page_cache"]
+    servers = {node["name"] for node in plan(finished)["nodes"] if "database" in node["roles"]}
+    assert [set(nodes) for nodes in evicted] == [servers]
+    assert all(of["files"] > 0 and of["bytes"] > 0 for of in evicted[0].values()), evicted
+
+
 def test_layers_of_every_io_add_up(finished: Path) -> None:
     traced = [row for path in finished.glob("nodes/*/io.csv") for row in rows(path)]
     if not traced:

@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.run;
 
 import java.util.SplittableRandom;
+import java.util.stream.IntStream;
 import org.stratabench.ycsb.workload.Mixing;
 
 /** When one logical client's operations are due within a window; asked for one operation after the other. */
@@ -43,12 +44,15 @@ interface Schedule {
       return plan.planned();
     }
     Window window = new Window(startMonoNs, endMonoNs, plan.planned(), true);
+    // on all processors: a long run has billions of them, and who stops it waits some seconds only for its summary
+    return IntStream.range(0, plan.clients()).parallel().mapToLong(client -> dueOf(plan, window, client)).sum();
+  }
+
+  private static long dueOf(RunPlan plan, Window window, int client) {
+    Schedule schedule = of(plan, window, client);
     long due = 0;
-    for (int client = 0; client < plan.clients(); client++) {
-      Schedule schedule = of(plan, window, client);
-      for (long index = client; index < plan.planned() && schedule.next() < endMonoNs; index += plan.clients()) {
-        due++;
-      }
+    for (long index = client; index < plan.planned() && schedule.next() < window.untilMonoNs(); index += plan.clients()) {
+      due++;
     }
     return due;
   }
