@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     target = argparse.ArgumentParser(add_help=False)
     target.add_argument("run", metavar="RUN", nargs="?", default="latest", help="a run's folder or id, or `latest`")
 
-    verb("doctor", _doctor, "say what this machine can do, and what is missing").set_defaults()
+    verb("doctor", _doctor, "say what this machine can do, and what is missing")
     for name, do, text in (
         ("validate", _validate, "check an experiment"),
         ("plan", _plan, "print the plan of an experiment"),

@@ -168,12 +168,9 @@ def _apply(raw: dict[str, Any], setting: str) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {key}: not a YAML value: {text!r}") from error
-    if (
-        key != SCALE and key.split(".")[0] not in Experiment.model_fields
-    ):  # then it is one of the database, or its plan refuses it
-        raw.setdefault("database", {}).setdefault("settings", {})[key] = value
-        return
-    *parents, last = key.split(".")
+    known = key == SCALE or key.split(".")[0] in Experiment.model_fields
+    # else it is one of the database, or its plan refuses it
+    *parents, last = key.split(".") if known else ["database", "settings", key]
     node: Any = raw
     for word in parents:
         node = _step(node, word, key)

@@ -112,6 +112,13 @@ def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
         load_experiment(write(tmp_path, GOOD), [setting])
 
 
+@pytest.mark.parametrize("database", ["hbase", "[hbase]", "{name: hbase, settings: }", "{name: hbase, settings: [a]}"])
+def test_a_database_that_is_no_mapping_takes_no_setting(tmp_path: Path, database: str) -> None:
+    text = f"name: x\ndatabase: {database}\nworkloads: [{{name: w, workload: workloada}}]\n"
+    with pytest.raises(ConfigError, match=r"--set hbase\.storage"):
+        load_experiment(write(tmp_path, text), ["hbase.storage=local"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
