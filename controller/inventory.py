@@ -155,11 +155,12 @@ def _members(listing: dict[str, Any], group: str) -> list[str]:
 def _node(name: str, groups: dict[str, list[str]], variables: dict[str, Any], path: Path) -> Node:
     address = variables.get("strata_address")
     try:
-        ipaddress.ip_address(str(address))
+        # HBase's settings and the agents' addresses are written as HOST:PORT, in which an IPv6 literal is ambiguous.
+        ipaddress.IPv4Address(str(address))
     except ValueError as error:
-        what = "strata_address is missing" if address is None else f"{address!r} is not an IP address"
+        what = "strata_address is missing" if address is None else f"{address!r} is not an IPv4 address"
         raise ConfigError(
-            f"inventory {path}: {what}", node=name, hint="strata_address is an address literal of the node"
+            f"inventory {path}: {what}", node=name, hint="strata_address is the IPv4 address of the node, as a literal"
         ) from error
     mine = frozenset(group for group, members in groups.items() if name in members)
     return Node(name, str(address), mine, variables)

@@ -107,7 +107,7 @@ class ArangoDB:
 
     def _properties(self, pki: Path) -> dict[str, str]:
         properties = {
-            "arangodb.hosts": ",".join(f"{_host(node.address)}:{self._port(COORDINATOR)}" for node in self.servers),
+            "arangodb.hosts": ",".join(f"{node.address}:{self._port(COORDINATOR)}" for node in self.servers),
             "arangodb.loadBalancing": "ROUND_ROBIN",
             "arangodb.jwt": self._token(),
         }
@@ -224,7 +224,7 @@ class ArangoDB:
         context = ssl.create_default_context(cafile=str(self._pki / "ca.pem")) if self._tls else None
         scheme, said = "https" if self._tls else "http", ""
         for node in self.servers:
-            url = f"{scheme}://{_host(node.address)}:{self._port(COORDINATOR)}{path}"
+            url = f"{scheme}://{node.address}:{self._port(COORDINATOR)}{path}"
             request = urllib.request.Request(url, headers={"Authorization": f"bearer {self._token()}"})  # noqa: S310
             try:
                 with urllib.request.urlopen(request, timeout=ANSWER_S, context=context) as answer:  # noqa: S310
@@ -237,7 +237,3 @@ class ArangoDB:
 
 def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

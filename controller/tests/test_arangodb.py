@@ -148,14 +148,6 @@ def test_what_clients_and_tables_get(tmp_path: Path) -> None:
     assert made.durability()["arangodb.waitForSync"] is True
 
 
-def test_clients_get_ipv6_addresses_in_brackets(tmp_path: Path) -> None:
-    known = {"ansible_connection": "local"}
-    groups = frozenset({"arangodb", "clients"})
-    nodes = [Node(f"arango{i}", f"2001:db8::{i}", groups, known) for i in (1, 2)]
-    settings = ArangoDB(Inventory(Path("x"), tuple(nodes)), {}, tmp_path).settings()
-    assert settings["arangodb.hosts"] == "[2001:db8::1]:8529,[2001:db8::2]:8529"
-
-
 def test_a_remote_client_has_the_certificates_in_a_folder_of_its_own(tmp_path: Path) -> None:
     there = inventory(arangodb_tls=True, ansible_connection="ssh", strata_root="/var/lib/stratabench")
     assert ArangoDB(there, {}, tmp_path).settings()["arangodb.caFile"] == "/var/lib/stratabench/pki/ca.pem"

@@ -78,7 +78,8 @@ def test_a_stranger_is_no_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("addresses", "expected"),
     [
-        ({"first": "somewhere"}, "n1: .*'somewhere' is not an IP address"),
+        ({"first": "somewhere"}, "n1: .*'somewhere' is not an IPv4 address"),
+        ({"first": "fd00::1"}, "n1: .*'fd00::1' is not an IPv4 address"),
         ({"second": "127.0.0.2"}, "n2: .*127.0.0.2 is also the address of n1"),
         ({"master": "null"}, "m: .*strata_address is missing"),
     ],
