@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from controller.scaling import (
     series_folder,
     tabulate,
 )
-from controller.thresholds import check_thresholds, parse_threshold
+from controller.thresholds import Threshold, check_thresholds, parse_threshold
 from controller.workloads import load_workload
 from viz.report import write_report
 from viz.scaling_report import write_scaling_report
@@ -231,18 +232,25 @@ def _run(options: argparse.Namespace) -> int:
         return _run_series(options, experiment, text, inventory, plans, tags)
     if options.resume:
         raise ConfigError(f"--resume: {experiment.name} is no scaling experiment", hint="it has no key `scaling`")
-    request = RunRequest(plans[0], text, inventory, _state_dir(inventory), options.output, options.keep, tags)
     progress = Progress()
     codes = []
     for _ in range(options.repeat):
+        keep = _stays(options, inventory)
+        request = RunRequest(plans[0], text, inventory, _state_dir(inventory), options.output, keep, tags)
         code = guard.guarded(
-            lambda announce: _show_verdict(run(request, progress, announce), progress, options.format, thresholds),
-            lambda folder, why: _recover(request, folder, why, progress, options.format),
+            partial(_run_once, request, progress, options.format, thresholds),
+            partial(_recover, request, progress, options.format),
         )
         codes.append(code)
         if code not in (0, 1):
             break
     return max(codes)
+
+
+def _stays(options: argparse.Namespace, inventory: Inventory) -> bool:
+    """Whether the cluster is left running: asked for, or it was there before, with data that are not ours to remove.
+    Seen before the guard forks, for only then whoever ends the run in its place knows it, too."""
+    return bool(options.keep) or deploy.read_deployment(_state_dir(inventory)) is not None
 
 
 def _run_series(
@@ -265,7 +273,7 @@ def _run_series(
         inventory=inventory,
         state_dir=_state_dir(inventory),
         folder=series_folder(options.output, experiment.name, text, options.resume),
-        keep=options.keep,
+        keep=_stays(options, inventory),
         tags=tags,
     )
     progress = Progress()
@@ -283,14 +291,20 @@ def _run_series(
     )
 
 
-def _recover(request: RunRequest, folder: Path | None, why: str, progress: Progress, form: str) -> int:
+def _run_once(
+    request: RunRequest, progress: Progress, form: str, thresholds: list[Threshold], announce: guard.Announce
+) -> int:
+    return _show_verdict(run(request, progress, announce), progress, form, thresholds)
+
+
+def _recover(request: RunRequest, progress: Progress, form: str, folder: Path | None, why: str) -> int:
     if folder is None:
         print(f"strata: {why} before the run began", file=sys.stderr)
         return RunError.exit_code
     return _show_verdict(recover(request, folder, why, progress), progress, form, [])
 
 
-def _show_verdict(verdict: Verdict, progress: Progress, form: str, thresholds: list[Any]) -> int:
+def _show_verdict(verdict: Verdict, progress: Progress, form: str, thresholds: list[Threshold]) -> int:
     progress.end()
     print(screens.verdict(verdict, form))
     if verdict.error is not None:

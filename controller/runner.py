@@ -32,8 +32,8 @@ from viz.report import write_report
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What the user asked for, resolved. ``group``: the folder below ``output`` that holds the run's, else one of the
-    experiment's name."""
+    """What the user asked for, resolved. ``keep``: the cluster is left running. ``group``: the folder below ``output``
+    that holds the run's, else one of the experiment's name."""
 
     plan: Plan
     experiment_yaml: str
@@ -63,7 +63,7 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
     there can be none; afterwards every failure is in the verdict."""
     store = _create(request)
     announce(store.path)
-    was_deployed = deploy.read_deployment(request.state_dir) is not None
+    fresh = deploy.read_deployment(request.state_dir) is None
     database = make_database(request.inventory, request.plan.database.settings, request.state_dir)
     error: StrataError | None = None
     facts: dict[str, Any] = {}
@@ -73,14 +73,14 @@ def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None
             request.inventory, settings, state_dir=request.state_dir, progress=progress.line, database=database
         )
         progress.line(f"{database.name} {database.version} serves on {len(database.live_servers())} servers")
-        facts = asyncio.run(_measure(request, database, store, progress, fresh=not was_deployed))
+        facts = asyncio.run(_measure(request, database, store, progress, fresh=fresh))
     except StrataError as failure:
         error = failure
     except OSError as failure:
         error = RunError(f"{failure.filename or store.path}: {failure.strerror}", hint="see space and rights there")
     except KeyboardInterrupt:
         error = InterruptedRunError("interrupted before the measurement began")
-    return _finish(request, database, store, progress, error, facts, down=not (request.keep or was_deployed))
+    return _finish(request, database, store, progress, error, facts)
 
 
 def _create(request: RunRequest) -> RunStore:
@@ -110,8 +110,7 @@ def recover(request: RunRequest, folder: Path, why: str, progress: Progress) -> 
     database = make_database(request.inventory, request.plan.database.settings, request.state_dir)
     progress.line(f"{why}; collecting what there is")
     facts = asyncio.run(_collect_after(request, database, store, progress))
-    down = not request.keep
-    return _finish(request, database, store, progress, RunError(why), facts, down=down)
+    return _finish(request, database, store, progress, RunError(why), facts)
 
 
 async def _measure(
@@ -173,11 +172,9 @@ def _finish(
     progress: Progress,
     error: StrataError | None,
     facts: dict[str, Any],
-    *,
-    down: bool,
 ) -> Verdict:
     reasons = [str(error).splitlines()[0]] if error else []
-    if down:
+    if not request.keep:
         try:
             logs_to = store.path / "nodes" if error else None
             deploy.destroy(request.inventory, state_dir=request.state_dir, progress=progress.line, logs_to=logs_to)

@@ -27,7 +27,8 @@ EXPERIMENT = "experiment.yaml"
 
 @dataclass(frozen=True)
 class Series:
-    """What the user asked for, resolved: the plan of each size, and ``folder``, which holds every run."""
+    """What the user asked for, resolved: the plan of each size, ``folder``, which holds every run, and whether the
+    cluster is left running at the end (``keep``)."""
 
     plans: Mapping[int, Plan]
     repeat: int
@@ -98,7 +99,6 @@ def series_folder(output: Path, experiment: str, experiment_yaml: str, resume: P
 def run_series(series: Series, progress: Progress, announce: Callable[[Path], None]) -> SeriesVerdict:
     """Does what is missing, from the smallest cluster to the largest, then the tables and the report. ``announce`` is
     told the folder of each run. The first failure ends the series; what was deployed for it is taken down."""
-    was_deployed = deploy.read_deployment(series.state_dir) is not None
     error: StrataError | None = None
     try:
         for servers in sorted(series.plans):
@@ -109,14 +109,14 @@ def run_series(series: Series, progress: Progress, announce: Callable[[Path], No
         error = failure
     except KeyboardInterrupt:
         error = InterruptedRunError("interrupted", hint=_resume_hint(series))
-    return _conclude(series, progress, error, down=not (series.keep or was_deployed))
+    return _conclude(series, progress, error)
 
 
 def recover_series(series: Series, last: Path | None, why: str, progress: Progress) -> SeriesVerdict:
     """Ends a series whose controller was killed: ``last`` is the run that it began last."""
     if last is not None and not is_complete(store := RunStore.open(last)):
         recover(series.request(data_servers(store)), last, why, progress)
-    return _conclude(series, progress, RunError(why, hint=_resume_hint(series)), down=not series.keep)
+    return _conclude(series, progress, RunError(why, hint=_resume_hint(series)))
 
 
 def _step(series: Series, servers: int, progress: Progress, announce: Callable[[Path], None]) -> None:
@@ -138,8 +138,8 @@ def _step(series: Series, servers: int, progress: Progress, announce: Callable[[
         raise verdict.error
 
 
-def _conclude(series: Series, progress: Progress, error: StrataError | None, *, down: bool) -> SeriesVerdict:
-    if down and deploy.read_deployment(series.state_dir) is not None:
+def _conclude(series: Series, progress: Progress, error: StrataError | None) -> SeriesVerdict:
+    if not series.keep and deploy.read_deployment(series.state_dir) is not None:
         try:
             deploy.destroy(series.inventory, state_dir=series.state_dir, progress=progress.line)
         except StrataError as failure:

@@ -120,6 +120,16 @@ def test_an_interrupted_run(cluster: Strata) -> None:
     assert not [p for p in cluster.processes() if p.name() == "strata-iotrace"]
 
 
+def test_a_killed_controller_leaves_a_cluster_that_was_there(cluster: Strata) -> None:
+    before, servers = known(cluster), [pid_of(cluster, f"node{i}", "regionserver") for i in (1, 2, 3)]
+    run = cluster.start(*ENDLESS)
+    folder = in_the_middle(cluster, run, before)
+    os.kill(psutil.Process(run.pid).children()[0].pid, signal.SIGKILL)
+    ended(cluster, run, folder, "the controller was killed (SIGKILL)")
+    assert [pid_of(cluster, f"node{i}", "regionserver") for i in (1, 2, 3)] == servers
+    assert all(psutil.pid_exists(server) for server in servers)
+
+
 # From here on each leaves a cluster that the next one has to mend first.
 
 
