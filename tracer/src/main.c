@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -322,6 +323,18 @@ static bool is_ignored(int number)
 	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+/* One that is closed would be that of the next file which is opened: complaints would be written into the records. */
+static void keep_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct trace trace = {0};
@@ -330,6 +343,7 @@ int main(int argc, char **argv)
 
 	if (code != EXIT_OK)
 		return code;
+	keep_standard_descriptors();
 	if (trace.options.help) {
 		options_print_help();
 		return EXIT_OK;

@@ -145,6 +145,20 @@ def test_what_somebody_reads_is_not_emptied(binary: Path, disk: str, tmp_path: P
     assert run(binary, *command).returncode == 0
 
 
+def test_what_it_complains_of_is_not_written_into_its_records(binary: Path, disk: str, tmp_path: Path) -> None:
+    """With standard error closed the next file that is opened would get its number."""
+    path = tmp_path / "io.bin"
+    gone, write_end = os.pipe()
+    os.close(gone)
+    command = [str(binary), "--output", str(path), "--device", disk, "--duration", "0.1", "--ready-fd", str(write_end)]
+    closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    try:
+        assert subprocess.run(closed, check=False, pass_fds=[write_end], timeout=30).returncode == 0
+    finally:
+        os.close(write_end)
+    assert TraceFile(path).header.started_mono_ns > 0
+
+
 BESIDE = ("context", "peers", "spans")
 
 
