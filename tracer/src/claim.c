@@ -16,6 +16,7 @@
 
 #define GIBIBYTE (1LL << 30)
 #define TRIES 8
+#define ENDING_BYTES 9 /* of names that stand for it: FILE.json.new, FILE.new, FILE.12345678 */
 
 static int refuse(const struct claim *claim, const char *todo, const char *why)
 {
@@ -74,12 +75,22 @@ static int open_locked(struct claim *claim)
 	return refuse(claim, "name another file", "it is replaced all the time");
 }
 
+/* A name that is cut off may be the file's own, which the status would then replace. */
+static bool leaves_room_for_endings(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t length = strlen(path), name_length = slash ? strlen(slash + 1) : length;
+
+	return length + ENDING_BYTES < PATH_MAX && name_length + ENDING_BYTES <= NAME_MAX;
+}
+
 int claim_open(struct claim *claim, const char *option, const char *path, const struct options *options)
 {
 	int code;
 
 	*claim = (struct claim){.option = option, .fd = -1};
-	if ((size_t)snprintf(claim->path, sizeof(claim->path), "%s", path) >= sizeof(claim->path))
+	snprintf(claim->path, sizeof(claim->path), "%s", path);
+	if (!leaves_room_for_endings(path))
 		return refuse(claim, "name a file with a shorter path", strerror(ENAMETOOLONG));
 	code = open_locked(claim);
 	if (code == EXIT_OK && options->rotate_bytes && older_are_there(path))

@@ -159,6 +159,28 @@ def test_what_it_complains_of_is_not_written_into_its_records(binary: Path, disk
     assert TraceFile(path).header.started_mono_ns > 0
 
 
+@pytest.mark.parametrize("longer", [0, 1], ids=["fits", "too long"])
+@pytest.mark.parametrize("of", ["path", "name"])
+def test_its_name_leaves_room_for_that_of_the_status(
+    binary: Path, can_trace: None, of: str, longer: int, tmp_path: Path
+) -> None:
+    """The longest one is FILE.json.new. A path of 4095 bytes was that of the status, too, which took its place."""
+    most = 255 if of == "name" else 4095 - len(f"{tmp_path}/")
+    length = most - len(".json.new") + longer
+    directories = 0 if of == "name" else (length - 100) // 2
+    path = f"{tmp_path}/{'./' * directories}{'x' * (length - 2 * directories)}"
+    Path(path).write_text("precious")
+    result = run(binary, "--output", path, "--duration", "0.1")
+    if longer:
+        assert result.returncode == 4
+        assert_one_clear_line(result.stderr)
+        assert [file.read_text() for file in tmp_path.iterdir()] == ["precious"]
+    else:
+        assert result.returncode == 0, result.stderr
+        assert TraceFile(Path(path)).header.started_mono_ns > 0
+        assert json.loads(Path(f"{path}.json").read_text())["state"] == "stopped"
+
+
 BESIDE = ("context", "peers", "spans")
 
 
