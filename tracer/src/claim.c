@@ -107,25 +107,49 @@ int claim_begin(struct claim *claim)
 	return EXIT_OK;
 }
 
+/* `fresh` has the file's name now, and the file has the name `older`. False, with errno: nothing has changed. */
+static bool change_names(const struct claim *claim, const char *fresh, const char *older)
+{
+	int error;
+
+	if (renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE) == 0) {
+		if (renameat2(AT_FDCWD, fresh, AT_FDCWD, older, RENAME_NOREPLACE) == 0)
+			return true;
+		error = errno;
+		renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE);
+		errno = error;
+		return false;
+	}
+	/* File systems that cannot exchange names (NFS) have files of several. */
+	if (errno != EINVAL || link(claim->path, older) != 0)
+		return false;
+	if (rename(fresh, claim->path) == 0)
+		return true;
+	error = errno;
+	unlink(older);
+	errno = error;
+	return false;
+}
+
 bool claim_rotate(struct claim *claim, const char *older)
 {
 	char fresh[PATH_MAX + 8];
 	int fd, error;
 
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return false;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-	    renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE) == 0) {
-		if (renameat2(AT_FDCWD, fresh, AT_FDCWD, older, RENAME_NOREPLACE) == 0) {
-			close(claim->fd);
-			claim->fd = fd;
-			return true;
-		}
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) { /* another tracer's, or another option's */
 		error = errno;
-		renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE);
+		close(fd);
 		errno = error;
+		return false;
+	}
+	if (ftruncate(fd, 0) == 0 && change_names(claim, fresh, older)) {
+		close(claim->fd);
+		claim->fd = fd;
+		return true;
 	}
 	error = errno;
 	close(fd);

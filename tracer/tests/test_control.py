@@ -22,7 +22,7 @@ from tracer import decode
 from tracer.tests.conftest import DISK_BYTES
 from tracer.tests.test_context import has_loopback
 from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
-from tracer.tests.tracing import BACKEND, EMPTY, Record, fio, read_records, tracing
+from tracer.tests.tracing import BACKEND, EMPTY, Record, altered, fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -249,6 +249,37 @@ def test_an_older_file_that_can_be_deleted_later_is_deleted_then(
     (older,) = tmp_path.glob("io.bin.[0-9]*")
     rows = len(read_records(older)) + len(trace.records())
     assert rows + rotation["deleted_records"] == trace.device(disk)["emitted"]
+
+
+def test_rotation_does_not_touch_the_file_of_another_tracer(
+    disk: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whose name is the one that the next file has until it takes the place of this one."""
+    path, other = tmp_path / "io.bin", tmp_path / "io.bin.new"
+    with tracing(other, "--device", disk) as trace_of_other:
+        with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
+            mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+            assert trace.process.wait(30) == 4
+        assert trace_of_other.stop() == 0
+    assert capfd.readouterr().err.startswith("strata-iotrace: ")
+    assert len(read_records(other)) == trace_of_other.device(disk)["emitted"] > 10_000
+    assert len(read_records(path)) == trace.device(disk)["emitted"]
+
+
+def test_rotation_on_a_file_system_that_cannot_exchange_names(disk: str, tmp_path: Path) -> None:
+    """As NFS; here the kernel is asked for something that none can."""
+    changes = {"RENAME_EXCHANGE) == 0)": "1 << 6) == 0)"}
+    binary = altered(tmp_path, {"src/claim.c": changes})
+    path = tmp_path / "io.bin"
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20), binary=binary) as trace:
+        mixed_load(disk, 50_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.stop() == 0
+    rotation = trace.status()["rotation"]
+    older = [Path(f"{path}.{number}") for number in range(1, rotation["older_files"] + 1)]
+    assert rotation["older_files"] >= 2
+    assert sorted(tmp_path.glob("io.bin*")) == sorted([path, *older, Path(f"{path}.json")])
+    assert all(file.stat().st_nlink == 1 for file in (path, *older))
+    assert sum(len(read_records(file)) for file in (*older, path)) == trace.device(disk)["emitted"]
 
 
 def echo(end: socket.socket) -> None:
