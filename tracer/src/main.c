@@ -282,16 +282,24 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
-/* It takes the place of whatever has its name. */
+/* What is beside the records must have none of the names that take the place of another file, or are made for that. */
 static int keep_from_status(const struct trace *trace)
 {
+	static const char *const ENDINGS[] = {".json", ".json.new", ".new"};
 	char path[PATH_MAX];
-	const struct claim *claim = beside_named(&trace->beside, status_path(&trace->options, path));
 
-	if (!claim)
-		return EXIT_OK;
-	complain("name another file", "the status of this trace will be there", "--%s %s", claim->option, claim->path);
-	return EXIT_OUTPUT;
+	for (size_t i = 0; i < sizeof(ENDINGS) / sizeof(ENDINGS[0]); i++) {
+		const struct claim *claim;
+
+		snprintf(path, sizeof(path), "%s%s", trace->options.output, ENDINGS[i]);
+		claim = beside_named(&trace->beside, path);
+		if (!claim)
+			continue;
+		complain("name another file", "the status of this trace or its next file will be there", "--%s %s",
+			 claim->option, claim->path);
+		return EXIT_OUTPUT;
+	}
+	return EXIT_OK;
 }
 
 static int trace_all(struct trace *trace, const sigset_t *signals)

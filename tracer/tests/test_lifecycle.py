@@ -208,11 +208,14 @@ def test_two_options_do_not_share_a_file(binary: Path, can_trace: None, tmp_path
 
 
 @pytest.mark.parametrize("option", BESIDE)
-def test_no_option_shares_the_file_of_the_status(binary: Path, can_trace: None, tmp_path: Path, option: str) -> None:
+@pytest.mark.parametrize("ending", [".json", ".json.new", ".new"])
+def test_no_option_shares_the_file_of_the_status(
+    binary: Path, can_trace: None, tmp_path: Path, option: str, ending: str
+) -> None:
     """It would take the place of what is written there, each second."""
     folder = tmp_path / "folder"
     folder.mkdir()
-    status = str(tmp_path / "folder" / ".." / "io.bin.json")
+    status = f"{folder}/../io.bin{ending}"
     command = ("--output", str(tmp_path / "io.bin"), "--duration", "0.1", f"--{option}", status)
     result = run(binary, *command)
     assert result.returncode == 4
