@@ -79,10 +79,11 @@ static bool choose_modes(const struct options *options, struct devices *devices,
 /* Lines about the time since the last ones. */
 static bool step_beside(struct trace *trace)
 {
-	if (beside_step(&trace->beside, trace->probe, &trace->anchor))
-		return true;
-	trace->output.error = errno;
-	return false;
+	const struct claim *failed = beside_step(&trace->beside, trace->probe, &trace->anchor);
+
+	if (failed)
+		output_fail(&trace->output, failed->path, errno);
+	return !failed;
 }
 
 static void tell_ready(int fd)
@@ -116,9 +117,9 @@ static void do_second(struct job *job)
 	struct trace *trace = second->trace;
 
 	if (!trace->output.error && status_write(trace, second->status, second->length) && step_beside(trace))
-		trace->is_short_of_space =
-			claim_is_short_of_space(&trace->output.claim, &trace->options) ||
-			beside_is_short_of_space(&trace->beside, &trace->options);
+		trace->short_of_space = claim_is_short_of_space(&trace->output.claim, &trace->options) ?
+						&trace->output.claim :
+						beside_short_of_space(&trace->beside, &trace->options);
 	free(second->status);
 	free(second);
 	trace->is_in_second = false;
@@ -147,7 +148,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 	long long duration_ns = trace->options.duration_s * 1e9;
 	long long next_second = trace->started_mono_ns + SECOND_NS;
 
-	while (!trace->output.error && !trace->is_short_of_space &&
+	while (!trace->output.error && !trace->short_of_space &&
 	       turn_await(&trace->turn, signals, pause_ns(trace->probe, fullness))) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
@@ -162,7 +163,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 		next_second = now + SECOND_NS;
 		put_second(trace);
 	}
-	if (trace->is_short_of_space)
+	if (trace->short_of_space)
 		trace->reason = "the file system is almost full (--min-free-bytes)";
 }
 
@@ -197,7 +198,7 @@ static int finish(struct trace *trace)
 	if (!trace->reason)
 		return EXIT_OK;
 	complain("make room or name another place; what was written is whole", trace->reason, "writing %s",
-		 trace->options.output);
+		 trace->output.error ? trace->output.failed : trace->short_of_space->path);
 	return EXIT_OUTPUT;
 }
 

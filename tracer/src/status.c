@@ -316,17 +316,12 @@ char *status_text(const struct trace *trace, size_t *length)
 	return text;
 }
 
-const char *status_path(const struct options *options, char path[PATH_MAX])
-{
-	snprintf(path, PATH_MAX, "%s.json", options->output);
-	return path;
-}
-
 bool status_write(struct trace *trace, const char *text, size_t length)
 {
 	char path[PATH_MAX];
 
-	return output_replace(&trace->output, status_path(&trace->options, path), text, length);
+	snprintf(path, sizeof(path), "%s.json", trace->options.output);
+	return output_replace(&trace->output, path, text, length);
 }
 
 static bool any_driver_layer(const struct devices *devices)

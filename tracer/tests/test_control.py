@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import json
@@ -22,7 +23,7 @@ from tracer import decode
 from tracer.tests.conftest import DISK_BYTES
 from tracer.tests.test_context import has_loopback
 from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
-from tracer.tests.tracing import BACKEND, EMPTY, Record, altered, fio, read_records, tracing
+from tracer.tests.tracing import BACKEND, EMPTY, TRACER, Record, altered, fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -350,7 +351,7 @@ def test_it_stops_before_the_disk_is_full_and_says_so(disk: str, small_file_syst
 
 
 def test_it_stops_when_there_is_no_room_for_what_stands_beside(
-    disk: str, small_file_system: Path, tmp_path: Path
+    disk: str, small_file_system: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     context = str(small_file_system / "context.csv")
     (small_file_system / "others").write_bytes(bytes(5 << 20))
@@ -359,6 +360,44 @@ def test_it_stops_when_there_is_no_room_for_what_stands_beside(
     ) as trace:
         assert trace.process.wait(10) == 4
     assert "almost full" in trace.status()["reason"]
+    assert capfd.readouterr().err.startswith(f"strata-iotrace: writing {context}: ")
+
+
+FAILING = ("context", "peers", "spans", "spans.samples", "io.bin.json", "io.bin")
+
+
+@pytest.mark.parametrize("failing", FAILING)
+def test_it_names_the_file_that_cannot_be_written(
+    disk: str, small_file_system: Path, tmp_path: Path, failing: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The others are where there is room."""
+    if not has_loopback():
+        pytest.skip("127.0.0.1 cannot be reached")
+    where = {name: tmp_path / name for name in ("io.bin", "context", "peers", "spans")}
+    if failing in where:
+        where[failing] = small_file_system / failing
+    elif failing == "io.bin.json":
+        (tmp_path / f"{failing}.new").mkdir()
+    else:
+        (tmp_path / failing).symlink_to(small_file_system / failing)
+    options = [f"--{name}={path}" for name, path in where.items() if name != "io.bin"]
+    if failing == "io.bin.json":
+        command = [str(TRACER), "--backend", BACKEND, "--output", str(where["io.bin"]), *options, "--device", disk]
+        assert subprocess.run(command, check=False, timeout=60).returncode == 4
+    else:
+        with tracing(
+            where["io.bin"], "--device", disk, *options, "--span-sample", "1", "--min-free-bytes", "0"
+        ) as trace:
+            with (small_file_system / "others").open("wb") as others, contextlib.suppress(OSError):
+                others.write(bytes(8 << 20))
+            deadline = time.monotonic() + 60
+            while trace.process.poll() is None:
+                assert time.monotonic() < deadline
+                exchange()
+                mixed_load(disk, 2000, "--ioengine=libaio", "--iodepth=16")
+            assert trace.process.wait(10) == 4
+    named = where["io.bin"].with_name(failing) if failing == "io.bin.json" else where.get(failing, tmp_path / failing)
+    assert capfd.readouterr().err.startswith(f"strata-iotrace: writing {named}: ")
 
 
 @pytest.fixture
