@@ -384,10 +384,13 @@ def test_a_disk_without_requests_is_refused(binary: Path, can_trace: None, tmp_p
 
 
 def test_a_directory_that_is_no_cgroup_is_refused(binary: Path, can_trace: None, tmp_path: Path) -> None:
-    result = run(binary, "--output", str(tmp_path / "io.bin"), "--cgroup", str(tmp_path))
-    assert result.returncode == 2
-    assert_one_clear_line(result.stderr)
-    assert list(tmp_path.iterdir()) == []
+    trees = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"]
+    files = [f"{tree}/cgroup.procs" for tree in trees if Path(tree, "cgroup.procs").exists()]
+    for path in (str(tmp_path), *files):
+        result = run(binary, "--output", str(tmp_path / "io.bin"), "--cgroup", path)
+        assert result.returncode == 2
+        assert_one_clear_line(result.stderr)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_resident_memory(disk: str, tmp_path: Path) -> None:
