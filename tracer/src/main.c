@@ -232,6 +232,15 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	return finish(trace);
 }
 
+/* An exit code: half an answer is none. */
+static int told(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return EXIT_OK;
+	complain("write it somewhere else", strerror(errno), "standard output");
+	return EXIT_OUTPUT;
+}
+
 static int check(const struct options *options)
 {
 	const struct log_reader reader = {0};
@@ -239,6 +248,7 @@ static int check(const struct options *options)
 	struct devices devices = {0};
 	const char *why = NULL;
 	struct probe *probe;
+	int code;
 
 	driver_probe(&support, options);
 	devices_add_all(&devices);
@@ -247,7 +257,8 @@ static int check(const struct options *options)
 	status_print_check(options, &devices, probe ? NULL : why);
 	devices_free(&devices);
 	probe_close(probe);
-	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
+	code = told();
+	return code != EXIT_OK || probe ? code : EXIT_CANNOT_TRACE;
 }
 
 /* Says what is wrong with the filters before anything is loaded or written. */
@@ -355,7 +366,7 @@ int main(int argc, char **argv)
 	keep_standard_descriptors();
 	if (trace.options.help) {
 		options_print_help();
-		return EXIT_OK;
+		return told();
 	}
 	if (trace.options.check)
 		return check(&trace.options);

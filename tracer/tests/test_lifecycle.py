@@ -393,6 +393,14 @@ def test_a_directory_that_is_no_cgroup_is_refused(binary: Path, can_trace: None,
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("question", ["--check", "--help"])
+def test_an_answer_that_cannot_be_written_is_a_failure(binary: Path, question: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run([str(binary), question], check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+
+
 def test_resident_memory(disk: str, tmp_path: Path) -> None:
     with tracing(tmp_path / "io.bin", "--device", disk) as trace:
         fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=2000")
