@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,6 +17,7 @@
 
 #define GIBIBYTE (1LL << 30)
 #define TRIES 8
+#define PIPE_PAUSE_US 20000
 #define ENDING_BYTES 9 /* of names that stand for it: FILE.json.new, FILE.new, FILE.12345678 */
 
 static int refuse(const struct claim *claim, const char *todo, const char *why)
@@ -24,13 +26,43 @@ static int refuse(const struct claim *claim, const char *todo, const char *why)
 	return EXIT_OUTPUT;
 }
 
-/* Not to be opened for reading: a pipe's other end would seem to be there. */
+static bool is_pipe(const char *path)
+{
+	struct stat named;
+
+	return stat(path, &named) == 0 && S_ISFIFO(named.st_mode);
+}
+
+/* The signals that end a trace are blocked, so they end no system call. */
+static bool is_to_end(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+					     sigismember(&pending, SIGHUP));
+}
+
+/*
+ * A pipe is waited for until somebody reads it. It is not to be opened for reading: the other end would seem to be there.
+ */
+static int open_there(const char *path)
+{
+	int fd;
+
+	while ((fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644)) < 0 && errno == ENXIO &&
+	       is_pipe(path) && !is_to_end())
+		usleep(PIPE_PAUSE_US);
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, 0); /* what is written waits where it must */
+	return fd;
+}
+
 static bool open_or_make(struct claim *claim)
 {
 	claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	claim->created = claim->fd >= 0;
 	if (claim->fd < 0 && errno == EEXIST)
-		claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		claim->fd = open_there(claim->path);
 	claim->is_open = claim->fd >= 0;
 	return claim->is_open;
 }
@@ -60,7 +92,9 @@ static int open_locked(struct claim *claim)
 	int code;
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!open_or_make(claim) || fstat(claim->fd, &opened) != 0)
+		if (!open_or_make(claim) && errno == ENXIO && is_pipe(claim->path))
+			return refuse(claim, "let somebody read it", "nobody reads this pipe");
+		if (!claim->is_open || fstat(claim->fd, &opened) != 0)
 			return refuse(claim, "name a file in a directory that can be written", strerror(errno));
 		claim->is_file = S_ISREG(opened.st_mode);
 		if (!claim->is_file)

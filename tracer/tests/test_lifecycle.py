@@ -401,6 +401,39 @@ def test_an_answer_that_cannot_be_written_is_a_failure(binary: Path, question: s
     assert_one_clear_line(result.stderr)
 
 
+def test_it_can_be_ended_while_nobody_reads_a_pipe(binary: Path, disk: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "context"
+    os.mkfifo(pipe)
+    command = [str(binary), "--output", str(tmp_path / "io.bin"), "--device", disk, "--context", str(pipe)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "io.bin").exists():
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.terminate()
+        _, said = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == 4
+    assert_one_clear_line(said)
+    assert f"--context {pipe}: " in said and not (tmp_path / "io.bin").exists()
+
+
+def test_a_pipe_may_be_read_later(binary: Path, disk: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "context"
+    os.mkfifo(pipe)
+    command = [str(binary), "--output", str(tmp_path / "io.bin"), "--device", disk, "--context", str(pipe)]
+    process = subprocess.Popen([*command, "--duration", "1.5"])
+    try:
+        time.sleep(0.5)
+        lines = pipe.read_text().splitlines()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+    assert lines[0].startswith("t_unix_ns,") and len(lines) >= 2
+
+
 def test_resident_memory(disk: str, tmp_path: Path) -> None:
     with tracing(tmp_path / "io.bin", "--device", disk) as trace:
         fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=2000")
