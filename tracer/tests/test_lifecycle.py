@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -432,6 +433,22 @@ def test_a_pipe_may_be_read_later(binary: Path, disk: str, tmp_path: Path) -> No
     finally:
         process.kill()
     assert lines[0].startswith("t_unix_ns,") and len(lines) >= 2
+
+
+def test_it_starts_where_ended_children_are_ignored(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    """By who starts it. The compiler of the bcc backend ends well here, without any programs."""
+    headers = tmp_path / "include" / "generated"
+    headers.mkdir(parents=True)
+    (headers / "utsrelease.h").write_text(f'#define UTS_RELEASE "{os.uname().release}"\n')
+    copy = shutil.copy2(binary, tmp_path)
+    compiler = tmp_path / "strata-bcc-compile"
+    compiler.write_text("#!/bin/sh\nexec cat > /dev/null\n")
+    compiler.chmod(0o755)
+    command = [copy, "--backend", "bcc", "--kernel-headers", str(tmp_path), "--output", str(tmp_path / "io.bin")]
+    ignoring = ["env", "--ignore-signal=CHLD", *command]
+    result = subprocess.run(ignoring, check=False, capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stderr.count("\n")) == (3, 1)
+    assert "libbcc made no programs" in result.stderr
 
 
 def test_resident_memory(disk: str, tmp_path: Path) -> None:
