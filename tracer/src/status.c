@@ -348,8 +348,10 @@ void status_print_check(const struct options *options, const struct devices *dev
 		json_string(stdout, why_not ? why_not : driver_not_visible(IOTRACE_BLOCK, options->tracing));
 	}
 	printf("}, \"tracing_modes\": {");
-	for (size_t i = 0; !why_not && i < devices->count; i++)
-		printf("%s\"%s\": \"%s\"", i ? ", " : "", devices->list[i].name,
-		       driver_mode_name(devices->list[i].tracing));
+	for (size_t i = 0; !why_not && i < devices->count; i++) {
+		fputs(i ? ", " : "", stdout);
+		json_string(stdout, devices->list[i].name);
+		printf(": \"%s\"", driver_mode_name(devices->list[i].tracing));
+	}
 	printf("}}\n");
 }
