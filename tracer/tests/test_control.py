@@ -283,6 +283,21 @@ def test_rotation_on_a_file_system_that_cannot_exchange_names(disk: str, tmp_pat
     assert sum(len(read_records(file)) for file in (*older, path)) == trace.device(disk)["emitted"]
 
 
+def test_rotation_does_not_take_the_place_of_what_somebody_has_put_there(
+    disk: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "io.bin"
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
+        Path(f"{path}.1").write_text("precious")
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.process.wait(30) == 4
+    assert Path(f"{path}.1").read_text() == "precious"
+    assert capfd.readouterr().err.startswith(f"strata-iotrace: writing {path}: {os.strerror(errno.EEXIST)}: ")
+    assert sorted(tmp_path.glob("io.bin*")) == [path, Path(f"{path}.1"), Path(f"{path}.json")]
+    assert len(trace.records()) == trace.device(disk)["emitted"]
+    assert_closed(trace, disk)
+
+
 def echo(end: socket.socket) -> None:
     while received := end.recv(1):
         end.sendall(received)
@@ -361,6 +376,23 @@ def test_it_stops_when_there_is_no_room_for_what_stands_beside(
         assert trace.process.wait(10) == 4
     assert "almost full" in trace.status()["reason"]
     assert capfd.readouterr().err.startswith(f"strata-iotrace: writing {context}: ")
+
+
+@pytest.mark.parametrize(("left", "stops"), [(2 << 20, False), (500 << 10, True)])
+def test_by_default_it_stops_at_the_last_hundredth(disk: str, tmp_path: Path, left: int, stops: bool) -> None:
+    """Of 64 MiB: 671,088 bytes."""
+    directory = tmp_path / "full"
+    directory.mkdir()
+    context = ("--context", str(directory / "context.csv"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={64 << 20}", "tmpfs", str(directory)], check=True)
+    try:
+        with (directory / "others").open("wb") as others:
+            os.posix_fallocate(others.fileno(), 0, (64 << 20) - left)
+        with tracing(tmp_path / "io.bin", "--device", disk, *context, "--duration", "2.5") as trace:
+            assert trace.process.wait(30) == (4 if stops else 0)
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+    assert ("almost full" in trace.status()["reason"]) == stops
 
 
 FAILING = ("context", "peers", "spans", "spans.samples", "io.bin.json", "io.bin")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import SLOT, TRACER, fio, read_records, tracing
+from tracer.tests.tracing import SLOT, TRACER, altered, fio, read_records, tracing
 from tracer.tracefile import TraceFile
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -128,6 +128,24 @@ def test_one_output_has_one_tracer(binary: Path, disk: str, tmp_path: Path) -> N
         assert_one_clear_line(second.stderr)
         assert trace.stop() == 0
     assert len(trace.records()) == trace.device(disk)["emitted"] >= 100
+
+
+def test_a_file_that_another_tracer_rotates_meanwhile_is_not_taken(binary: Path, disk: str, tmp_path: Path) -> None:
+    """Between opening and locking, which takes a second in this build."""
+    slow = altered(tmp_path / "slow", {"src/claim.c": {"code = lock(claim);": "sleep(1);\n\t\tcode = lock(claim);"}})
+    path, older = tmp_path / "io.bin", tmp_path / "io.bin.1"
+    path.write_text("precious")
+    process = subprocess.Popen([str(slow), "--output", str(path), "--device", disk, "--duration", "0.1"])
+    try:
+        deadline = time.monotonic() + 30
+        while str(path) not in {str(fd.readlink()) for fd in Path(f"/proc/{process.pid}/fd").iterdir()}:
+            assert time.monotonic() < deadline and process.poll() is None
+        path.rename(older)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+    assert older.read_text() == "precious"
+    assert TraceFile(path).header.started_mono_ns > 0
 
 
 def test_what_somebody_reads_is_not_emptied(binary: Path, disk: str, tmp_path: Path) -> None:
