@@ -23,7 +23,7 @@ from tracer import decode
 from tracer.tests.conftest import DISK_BYTES
 from tracer.tests.test_context import has_loopback
 from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
-from tracer.tests.tracing import BACKEND, EMPTY, TRACER, Record, altered, fio, read_records, tracing
+from tracer.tests.tracing import BACKEND, EMPTY, TRACER, Record, Trace, altered, fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -160,11 +160,19 @@ def test_requests_that_are_merged_in_the_scheduler_keep_its_time(deadline: str, 
     assert_closed(trace, deadline)
 
 
+def held_open(trace: Trace) -> set[str]:
+    """Names of files beside its output that it has open; the space that is set aside has none."""
+    links = [fd.readlink() for fd in Path(f"/proc/{trace.process.pid}/fd").iterdir()]
+    return {link.name for link in links if link.parent == trace.output.parent and link.name[0] != "#"}
+
+
 def test_rotation_keeps_the_last_files_and_counts_the_others(disk: str, tmp_path: Path) -> None:
     path = tmp_path / "io.bin"
     options = ("--rotate-bytes", str(1 << 20), "--keep-files", "2")
     with tracing(path, "--device", disk, *options) as trace:
         mixed_load(disk, 70_000, "--ioengine=libaio", "--iodepth=16")
+        trace.device_now(disk)
+        assert held_open(trace) == {"io.bin"}, "nobody else gets the room of those that it has deleted"
         assert trace.stop() == 0
     rotation = trace.status()["rotation"]
     assert rotation["older_files"] >= 3
@@ -317,6 +325,7 @@ def test_lines_beside_the_records_rotate_too(disk: str, tmp_path: Path) -> None:
             assert here.recv(1) == b"."
         here.shutdown(socket.SHUT_RDWR)
         answering.join()
+        assert held_open(trace) == {"io.bin", "spans", "spans.samples"}
         assert trace.stop() == 0
     assert trace.status()["rotation"]["older_files"] == 0, "nothing was read or written"
     older = sorted(tmp_path.glob("spans.samples.*"))
