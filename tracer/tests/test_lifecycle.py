@@ -366,10 +366,28 @@ def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: P
     assert (trace.output.stat().st_size - header_bytes) % SLOT.size == 0
 
 
-def test_a_file_that_may_not_grow_further_stops_it_likewise(disk: str, tmp_path: Path) -> None:
+def test_what_finds_no_room_is_counted_when_its_tasks_are_new_too(disk: str, small_file_system: Path) -> None:
+    """Among the records that are lost are the definitions of theirs, which are none."""
+    path = small_file_system / "io.bin"
+    with tracing(path, "--device", disk) as trace:
+        trace.process.send_signal(signal.SIGSTOP)
+        for _ in range(24):
+            subprocess.run(
+                ["dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=400", "iflag=direct", "status=none"],
+                check=True,
+            )
+        trace.process.send_signal(signal.SIGCONT)
+        assert trace.process.wait(10) == 4
+    device, records = trace.device(disk), trace.records()
+    assert 0 < len(records) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+
+
+@pytest.mark.parametrize("limit", [1 << 20, (1 << 20) + 100], ids=["at a record", "within a record"])
+def test_a_file_that_may_not_grow_further_stops_it_likewise(limit: int, disk: str, tmp_path: Path) -> None:
     """RLIMIT_FSIZE: the kernel would end it at once, without a status (SIGXFSZ)."""
     limited = tmp_path / "limited"
-    limited.write_text(f'#!/bin/sh\nexec prlimit --fsize={1 << 20} {TRACER} "$@"\n')
+    limited.write_text(f'#!/bin/sh\nexec prlimit --fsize={limit} {TRACER} "$@"\n')
     limited.chmod(0o755)
     with tracing(tmp_path / "io.bin", "--device", disk, binary=limited) as trace:
         job = ("--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--number_ios=40000")
@@ -379,7 +397,8 @@ def test_a_file_that_may_not_grow_further_stops_it_likewise(disk: str, tmp_path:
     assert (status["state"], status["reason"]) == ("failed", os.strerror(errno.EFBIG))
     assert 0 < len(trace.records()) == device["emitted"] < device["completions"]
     assert device["emitted"] + device["dropped"] == device["completions"]
-    assert trace.output.stat().st_size <= 1 << 20
+    assert limit - SLOT.size < trace.output.stat().st_size <= limit
+    assert trace.output.stat().st_size % SLOT.size == 0
 
 
 def test_output_in_a_directory_that_is_not_there(binary: Path, can_trace: None, tmp_path: Path) -> None:
