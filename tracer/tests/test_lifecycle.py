@@ -383,6 +383,17 @@ def test_what_finds_no_room_is_counted_when_its_tasks_are_new_too(disk: str, sma
     assert device["emitted"] + device["dropped"] == device["completions"]
 
 
+def test_calls_that_find_no_room_are_counted_too(disk: str, small_file_system: Path) -> None:
+    with tracing(small_file_system / "io.bin", "--device", disk, "--vfs") as trace:
+        trace.process.send_signal(signal.SIGSTOP)
+        fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=6000")
+        trace.process.send_signal(signal.SIGCONT)
+        assert trace.process.wait(10) == 4
+    returns = trace.status()["returns"]
+    assert 0 < len(trace.returns()) == returns["emitted"] < returns["returned"]
+    assert returns["emitted"] + returns["dropped"] == returns["returned"]
+
+
 @pytest.mark.parametrize("limit", [1 << 20, (1 << 20) + 100], ids=["at a record", "within a record"])
 def test_a_file_that_may_not_grow_further_stops_it_likewise(limit: int, disk: str, tmp_path: Path) -> None:
     """RLIMIT_FSIZE: the kernel would end it at once, without a status (SIGXFSZ)."""
