@@ -23,7 +23,7 @@ from tracer import decode
 from tracer.tests.conftest import DISK_BYTES
 from tracer.tests.test_context import has_loopback
 from tracer.tests.test_trace import FLUSH, READ, WRITE, assert_closed
-from tracer.tests.tracing import BACKEND, EMPTY, TRACER, Record, Trace, altered, fio, read_records, tracing
+from tracer.tests.tracing import BACKEND, EMPTY, TRACER, Record, Trace, altered, fio, open_files, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -162,8 +162,8 @@ def test_requests_that_are_merged_in_the_scheduler_keep_its_time(deadline: str, 
 
 def held_open(trace: Trace) -> set[str]:
     """Names of files beside its output that it has open; the space that is set aside has none."""
-    links = [fd.readlink() for fd in Path(f"/proc/{trace.process.pid}/fd").iterdir()]
-    return {link.name for link in links if link.parent == trace.output.parent and link.name[0] != "#"}
+    files = open_files(trace.process.pid)
+    return {file.name for file in files if file.parent == trace.output.parent and file.name[0] != "#"}
 
 
 def test_rotation_keeps_the_last_files_and_counts_the_others(disk: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import SLOT, TRACER, altered, fio, read_records, tracing
+from tracer.tests.tracing import SLOT, TRACER, altered, fio, open_files, read_records, tracing
 from tracer.tracefile import TraceFile
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -138,7 +138,7 @@ def test_a_file_that_another_tracer_rotates_meanwhile_is_not_taken(binary: Path,
     process = subprocess.Popen([str(slow), "--output", str(path), "--device", disk, "--duration", "0.1"])
     try:
         deadline = time.monotonic() + 30
-        while str(path) not in {str(fd.readlink()) for fd in Path(f"/proc/{process.pid}/fd").iterdir()}:
+        while path not in open_files(process.pid):
             assert time.monotonic() < deadline and process.poll() is None
         path.rename(older)
         assert process.wait(30) == 0
