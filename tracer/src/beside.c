@@ -94,41 +94,44 @@ static bool step_spans(struct step *step, struct probe *probe)
 	return spans_end(&step->beside->spans, step->mono_ns);
 }
 
-bool beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor)
+#define FILES 4
+
+static const struct csv *file_at(const struct beside *beside, int which)
+{
+	const struct csv *files[FILES] = {&beside->context.csv, &beside->peers.csv, &beside->spans.processes,
+					  &beside->spans.samples};
+
+	return files[which];
+}
+
+const struct claim *beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor)
 {
 	struct step step = {beside, anchor, clock_now(CLOCK_MONOTONIC)};
 
 	if (step_context(&step, probe) && step_peers(&step, probe) && step_spans(&step, probe))
-		return true;
+		return NULL;
 	if (!errno)
 		errno = ENOSPC;
-	return false;
-}
-
-#define FILES 4
-
-static const struct claim *file_at(const struct beside *beside, int which)
-{
-	const struct claim *files[FILES] = {&beside->context.csv.claim, &beside->peers.csv.claim,
-					    &beside->spans.processes.claim, &beside->spans.samples.claim};
-
-	return files[which];
+	for (int i = 0; i < FILES - 1; i++)
+		if (file_at(beside, i)->has_failed)
+			return &file_at(beside, i)->claim;
+	return &file_at(beside, FILES - 1)->claim;
 }
 
 const struct claim *beside_named(const struct beside *beside, const char *path)
 {
 	for (int i = 0; i < FILES; i++)
-		if (claim_is_named(file_at(beside, i), path))
-			return file_at(beside, i);
+		if (claim_is_named(&file_at(beside, i)->claim, path))
+			return &file_at(beside, i)->claim;
 	return NULL;
 }
 
-bool beside_is_short_of_space(const struct beside *beside, const struct options *options)
+const struct claim *beside_short_of_space(const struct beside *beside, const struct options *options)
 {
 	for (int i = 0; i < FILES; i++)
-		if (claim_is_short_of_space(file_at(beside, i), options))
-			return true;
-	return false;
+		if (claim_is_short_of_space(&file_at(beside, i)->claim, options))
+			return &file_at(beside, i)->claim;
+	return NULL;
 }
 
 void beside_close(struct beside *beside)

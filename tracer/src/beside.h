@@ -27,14 +27,14 @@ int beside_write_columns(struct beside *beside);
 /* Lines are about the time since the one before, the first ones since `mono_ns`. */
 void beside_begin(struct beside *beside, long long mono_ns);
 
-/* False, with errno, when a file cannot be written. */
-bool beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor);
+/* The file that cannot be written, with errno; NULL: all could. */
+const struct claim *beside_step(struct beside *beside, struct probe *probe, const struct anchor *anchor);
 
 /* The file that has (also) this name; NULL: none. */
 const struct claim *beside_named(const struct beside *beside, const char *path);
 
-/* True when one of the files is on a file system that is almost full. */
-bool beside_is_short_of_space(const struct beside *beside, const struct options *options);
+/* One of the files that is on a file system which is almost full; NULL: none. */
+const struct claim *beside_short_of_space(const struct beside *beside, const struct options *options);
 
 void beside_close(struct beside *beside);
 

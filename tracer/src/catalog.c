@@ -236,14 +236,22 @@ static void define_task(struct output *output, __u32 number, const struct iotrac
 	free(text);
 }
 
+/* Somebody may have made up the name (null_blk). */
 static void define_device(struct output *output, size_t number, const struct device *device)
 {
-	char text[DEVICE_NAME_BYTES + 128];
-	int length = snprintf(text, sizeof(text),
-			      "{\"device\": %zu, \"major\": %u, \"minor\": %u, \"name\": \"%s\"}", number,
-			      device_major(device->id), device_minor(device->id), device->name);
+	char *text = NULL;
+	size_t length;
+	FILE *stream = open_memstream(&text, &length);
 
+	if (!stream)
+		abort();
+	fprintf(stream, "{\"device\": %zu, \"major\": %u, \"minor\": %u, \"name\": ", number, device_major(device->id),
+		device_minor(device->id));
+	json_string(stream, device->name);
+	fputc('}', stream);
+	fclose(stream);
 	output_append_text(output, text, length);
+	free(text);
 }
 
 static __u32 next_number(__u32 *last)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,6 +17,8 @@
 
 #define GIBIBYTE (1LL << 30)
 #define TRIES 8
+#define PIPE_PAUSE_US 20000
+#define ENDING_BYTES 9 /* of names that stand for it: FILE.json.new, FILE.new, FILE.12345678 */
 
 static int refuse(const struct claim *claim, const char *todo, const char *why)
 {
@@ -23,13 +26,43 @@ static int refuse(const struct claim *claim, const char *todo, const char *why)
 	return EXIT_OUTPUT;
 }
 
-/* Not to be opened for reading: a pipe's other end would seem to be there. */
+static bool is_pipe(const char *path)
+{
+	struct stat named;
+
+	return stat(path, &named) == 0 && S_ISFIFO(named.st_mode);
+}
+
+/* The signals that end a trace are blocked, so they end no system call. */
+static bool is_to_end(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+					     sigismember(&pending, SIGHUP));
+}
+
+/*
+ * A pipe is waited for until somebody reads it. It is not to be opened for reading: the other end would seem to be there.
+ */
+static int open_there(const char *path)
+{
+	int fd;
+
+	while ((fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644)) < 0 && errno == ENXIO &&
+	       is_pipe(path) && !is_to_end())
+		usleep(PIPE_PAUSE_US);
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, 0); /* what is written waits where it must */
+	return fd;
+}
+
 static bool open_or_make(struct claim *claim)
 {
 	claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	claim->created = claim->fd >= 0;
 	if (claim->fd < 0 && errno == EEXIST)
-		claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		claim->fd = open_there(claim->path);
 	claim->is_open = claim->fd >= 0;
 	return claim->is_open;
 }
@@ -59,7 +92,9 @@ static int open_locked(struct claim *claim)
 	int code;
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!open_or_make(claim) || fstat(claim->fd, &opened) != 0)
+		if (!open_or_make(claim) && errno == ENXIO && is_pipe(claim->path))
+			return refuse(claim, "let somebody read it", "nobody reads this pipe");
+		if (!claim->is_open || fstat(claim->fd, &opened) != 0)
 			return refuse(claim, "name a file in a directory that can be written", strerror(errno));
 		claim->is_file = S_ISREG(opened.st_mode);
 		if (!claim->is_file)
@@ -74,12 +109,22 @@ static int open_locked(struct claim *claim)
 	return refuse(claim, "name another file", "it is replaced all the time");
 }
 
+/* A name that is cut off may be the file's own, which the status would then replace. */
+static bool leaves_room_for_endings(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t length = strlen(path), name_length = slash ? strlen(slash + 1) : length;
+
+	return length + ENDING_BYTES < PATH_MAX && name_length + ENDING_BYTES <= NAME_MAX;
+}
+
 int claim_open(struct claim *claim, const char *option, const char *path, const struct options *options)
 {
 	int code;
 
 	*claim = (struct claim){.option = option, .fd = -1};
-	if ((size_t)snprintf(claim->path, sizeof(claim->path), "%s", path) >= sizeof(claim->path))
+	snprintf(claim->path, sizeof(claim->path), "%s", path);
+	if (!leaves_room_for_endings(path))
 		return refuse(claim, "name a file with a shorter path", strerror(ENAMETOOLONG));
 	code = open_locked(claim);
 	if (code == EXIT_OK && options->rotate_bytes && older_are_there(path))
@@ -96,25 +141,49 @@ int claim_begin(struct claim *claim)
 	return EXIT_OK;
 }
 
+/* `fresh` has the file's name now, and the file has the name `older`. False, with errno: nothing has changed. */
+static bool change_names(const struct claim *claim, const char *fresh, const char *older)
+{
+	int error;
+
+	if (renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE) == 0) {
+		if (renameat2(AT_FDCWD, fresh, AT_FDCWD, older, RENAME_NOREPLACE) == 0)
+			return true;
+		error = errno;
+		renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE);
+		errno = error;
+		return false;
+	}
+	/* File systems that cannot exchange names (NFS) have files of several. */
+	if (errno != EINVAL || link(claim->path, older) != 0)
+		return false;
+	if (rename(fresh, claim->path) == 0)
+		return true;
+	error = errno;
+	unlink(older);
+	errno = error;
+	return false;
+}
+
 bool claim_rotate(struct claim *claim, const char *older)
 {
 	char fresh[PATH_MAX + 8];
 	int fd, error;
 
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return false;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-	    renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE) == 0) {
-		if (renameat2(AT_FDCWD, fresh, AT_FDCWD, older, RENAME_NOREPLACE) == 0) {
-			close(claim->fd);
-			claim->fd = fd;
-			return true;
-		}
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) { /* another tracer's, or another option's */
 		error = errno;
-		renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE);
+		close(fd);
 		errno = error;
+		return false;
+	}
+	if (ftruncate(fd, 0) == 0 && change_names(claim, fresh, older)) {
+		close(claim->fd);
+		claim->fd = fd;
+		return true;
 	}
 	error = errno;
 	close(fd);

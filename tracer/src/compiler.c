@@ -125,6 +125,7 @@ FILE *compiler_run(const char *given, const char *text, size_t length, const cha
 	if (!in || !out || !said || fwrite(text, length, 1, in) != 1 || fflush(in) != 0)
 		abort(); /* out of memory */
 	rewind(in);
+	signal(SIGCHLD, SIG_DFL); /* who starts us may ignore it, and then how it ended cannot be asked for */
 	child = fork();
 	if (child == 0)
 		become_compiler(named_directory(given), in, out, said);

@@ -16,6 +16,7 @@ struct csv {
 	const struct options *options;
 	void (*write_columns)(FILE *file);
 	FILE *file; /* NULL = none is written */
+	bool has_failed; /* it cannot be written any more */
 };
 
 /* Returns an exit code and says why not; to be closed in either case. */

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -78,10 +79,11 @@ static bool choose_modes(const struct options *options, struct devices *devices,
 /* Lines about the time since the last ones. */
 static bool step_beside(struct trace *trace)
 {
-	if (beside_step(&trace->beside, trace->probe, &trace->anchor))
-		return true;
-	trace->output.error = errno;
-	return false;
+	const struct claim *failed = beside_step(&trace->beside, trace->probe, &trace->anchor);
+
+	if (failed)
+		output_fail(&trace->output, failed->path, errno);
+	return !failed;
 }
 
 static void tell_ready(int fd)
@@ -115,9 +117,9 @@ static void do_second(struct job *job)
 	struct trace *trace = second->trace;
 
 	if (!trace->output.error && status_write(trace, second->status, second->length) && step_beside(trace))
-		trace->is_short_of_space =
-			claim_is_short_of_space(&trace->output.claim, &trace->options) ||
-			beside_is_short_of_space(&trace->beside, &trace->options);
+		trace->short_of_space = claim_is_short_of_space(&trace->output.claim, &trace->options) ?
+						&trace->output.claim :
+						beside_short_of_space(&trace->beside, &trace->options);
 	free(second->status);
 	free(second);
 	trace->is_in_second = false;
@@ -146,7 +148,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 	long long duration_ns = trace->options.duration_s * 1e9;
 	long long next_second = trace->started_mono_ns + SECOND_NS;
 
-	while (!trace->output.error && !trace->is_short_of_space &&
+	while (!trace->output.error && !trace->short_of_space &&
 	       turn_await(&trace->turn, signals, pause_ns(trace->probe, fullness))) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
@@ -161,7 +163,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 		next_second = now + SECOND_NS;
 		put_second(trace);
 	}
-	if (trace->is_short_of_space)
+	if (trace->short_of_space)
 		trace->reason = "the file system is almost full (--min-free-bytes)";
 }
 
@@ -196,7 +198,7 @@ static int finish(struct trace *trace)
 	if (!trace->reason)
 		return EXIT_OK;
 	complain("make room or name another place; what was written is whole", trace->reason, "writing %s",
-		 trace->options.output);
+		 trace->output.error ? trace->output.failed : trace->short_of_space->path);
 	return EXIT_OUTPUT;
 }
 
@@ -230,6 +232,15 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	return finish(trace);
 }
 
+/* An exit code: half an answer is none. */
+static int told(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return EXIT_OK;
+	complain("write it somewhere else", strerror(errno), "standard output");
+	return EXIT_OUTPUT;
+}
+
 static int check(const struct options *options)
 {
 	const struct log_reader reader = {0};
@@ -237,6 +248,7 @@ static int check(const struct options *options)
 	struct devices devices = {0};
 	const char *why = NULL;
 	struct probe *probe;
+	int code;
 
 	driver_probe(&support, options);
 	devices_add_all(&devices);
@@ -245,7 +257,8 @@ static int check(const struct options *options)
 	status_print_check(options, &devices, probe ? NULL : why);
 	devices_free(&devices);
 	probe_close(probe);
-	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
+	code = told();
+	return code != EXIT_OK || probe ? code : EXIT_CANNOT_TRACE;
 }
 
 /* Says what is wrong with the filters before anything is loaded or written. */
@@ -281,16 +294,24 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
-/* It takes the place of whatever has its name. */
+/* What is beside the records must have none of the names that take the place of another file, or are made for that. */
 static int keep_from_status(const struct trace *trace)
 {
+	static const char *const ENDINGS[] = {".json", ".json.new", ".new"};
 	char path[PATH_MAX];
-	const struct claim *claim = beside_named(&trace->beside, status_path(&trace->options, path));
 
-	if (!claim)
-		return EXIT_OK;
-	complain("name another file", "the status of this trace will be there", "--%s %s", claim->option, claim->path);
-	return EXIT_OUTPUT;
+	for (size_t i = 0; i < sizeof(ENDINGS) / sizeof(ENDINGS[0]); i++) {
+		const struct claim *claim;
+
+		snprintf(path, sizeof(path), "%s%s", trace->options.output, ENDINGS[i]);
+		claim = beside_named(&trace->beside, path);
+		if (!claim)
+			continue;
+		complain("name another file", "the status of this trace or its next file will be there", "--%s %s",
+			 claim->option, claim->path);
+		return EXIT_OUTPUT;
+	}
+	return EXIT_OK;
 }
 
 static int trace_all(struct trace *trace, const sigset_t *signals)
@@ -322,6 +343,18 @@ static bool is_ignored(int number)
 	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+/* One that is closed would be that of the next file which is opened: complaints would be written into the records. */
+static void keep_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct trace trace = {0};
@@ -330,9 +363,10 @@ int main(int argc, char **argv)
 
 	if (code != EXIT_OK)
 		return code;
+	keep_standard_descriptors();
 	if (trace.options.help) {
 		options_print_help();
-		return EXIT_OK;
+		return told();
 	}
 	if (trace.options.check)
 		return check(&trace.options);

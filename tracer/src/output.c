@@ -119,6 +119,14 @@ static bool write_whole(const struct output *output, struct block *block)
 	return true;
 }
 
+void output_fail(struct output *output, const char *path, int error)
+{
+	if (output->error)
+		return;
+	snprintf(output->failed, sizeof(output->failed), "%s", path);
+	output->error = error;
+}
+
 static void write_block(struct job *job)
 {
 	struct block *block = (struct block *)job;
@@ -129,7 +137,7 @@ static void write_block(struct job *job)
 		return;
 	}
 	if (!output->error) {
-		output->error = errno;
+		output_fail(output, output->claim.path, errno);
 		block->written -= block->written % SLOT_BYTES;
 		if (ftruncate(output->claim.fd, block->offset + (off_t)block->written) != 0)
 			complain("a reader ignores it", strerror(errno), "cutting off a partial record");
@@ -275,8 +283,7 @@ bool output_replace(struct output *output, const char *path, const char *text, s
 		ok = false;
 	if (ok && rename(temporary, path) == 0)
 		return true;
-	if (!output->error)
-		output->error = errno ? errno : ENOSPC;
+	output_fail(output, path, errno ? errno : ENOSPC);
 	unlink(temporary);
 	return false;
 }

@@ -3,6 +3,7 @@
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -27,6 +28,7 @@ struct output {
 	unsigned long long records; /* of requests in the current file, those not written yet included */
 	unsigned long long returns, returns_lost; /* of calls, in all files; of these, not written */
 	_Atomic int error; /* errno of the first failure; from then on records are only counted as lost */
+	char failed[PATH_MAX]; /* what could not be written then */
 	struct devices *devices;
 };
 
@@ -54,6 +56,9 @@ void output_settle(struct output *output);
 
 /* Bytes of the current file, those not written yet included. */
 off_t output_bytes(const struct output *output);
+
+/* Something cannot be written; only the first failure counts. By one thread at a time. */
+void output_fail(struct output *output, const char *path, int error);
 
 /* Replaces `path` in one step. */
 bool output_replace(struct output *output, const char *path, const char *text, size_t length);

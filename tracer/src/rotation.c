@@ -24,7 +24,7 @@ static void turn_over(struct job *job)
 		if (claim_rotate(&output->claim, name))
 			older_add(turnover->older, output->claim.path, turnover->records, turnover->keep);
 		else
-			output->error = errno;
+			output_fail(output, output->claim.path, errno);
 	}
 	free(turnover);
 }

@@ -59,11 +59,37 @@ void spans_begin(struct spans_file *spans, long long mono_ns)
 	spans->last_mono_ns = mono_ns;
 }
 
+/* Of the UTF-8 character that begins here; 0: none does. */
+static size_t character_bytes(const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	size_t bytes = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : *at < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < bytes; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	/* Longer than need be, one half of a pair, or beyond the last one. */
+	if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) || (*at == 0xf0 && at[1] < 0x90) ||
+	    (*at == 0xf4 && at[1] > 0x8f))
+		return 0;
+	return bytes;
+}
+
+/* Names are any bytes, and the kernel cuts them in the middle of a character: what is none becomes U+FFFD. */
 static void write_text(FILE *file, const char *text)
 {
 	fputs(",\"", file);
-	for (; *text && *text != '\n'; text++)
-		fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+	while (*text && *text != '\n') {
+		size_t bytes = character_bytes(text);
+
+		if (*text == '"')
+			fputc('"', file);
+		if (bytes)
+			fwrite(text, 1, bytes, file);
+		else
+			fputs("\xef\xbf\xbd", file);
+		text += bytes ?: 1;
+	}
 	fputc('"', file);
 }
 

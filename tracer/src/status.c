@@ -316,17 +316,12 @@ char *status_text(const struct trace *trace, size_t *length)
 	return text;
 }
 
-const char *status_path(const struct options *options, char path[PATH_MAX])
-{
-	snprintf(path, PATH_MAX, "%s.json", options->output);
-	return path;
-}
-
 bool status_write(struct trace *trace, const char *text, size_t length)
 {
 	char path[PATH_MAX];
 
-	return output_replace(&trace->output, status_path(&trace->options, path), text, length);
+	snprintf(path, sizeof(path), "%s.json", trace->options.output);
+	return output_replace(&trace->output, path, text, length);
 }
 
 static bool any_driver_layer(const struct devices *devices)
@@ -353,8 +348,10 @@ void status_print_check(const struct options *options, const struct devices *dev
 		json_string(stdout, why_not ? why_not : driver_not_visible(IOTRACE_BLOCK, options->tracing));
 	}
 	printf("}, \"tracing_modes\": {");
-	for (size_t i = 0; !why_not && i < devices->count; i++)
-		printf("%s\"%s\": \"%s\"", i ? ", " : "", devices->list[i].name,
-		       driver_mode_name(devices->list[i].tracing));
+	for (size_t i = 0; !why_not && i < devices->count; i++) {
+		fputs(i ? ", " : "", stdout);
+		json_string(stdout, devices->list[i].name);
+		printf(": \"%s\"", driver_mode_name(devices->list[i].tracing));
+	}
 	printf("}}\n");
 }

@@ -3,12 +3,7 @@
 #ifndef STATUS_H
 #define STATUS_H
 
-#include <limits.h>
-
 #include "trace.h"
-
-/* Where it is; returns `path`. */
-const char *status_path(const struct options *options, char path[PATH_MAX]);
 
 /* What to write; to be freed. */
 char *status_text(const struct trace *trace, size_t *length);

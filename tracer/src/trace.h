@@ -29,7 +29,8 @@ struct trace {
 	struct turn turn;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
 	const char *reason;			    /* NULL = nothing failed */
-	_Atomic bool is_in_second, is_short_of_space; /* told by the writer */
+	_Atomic bool is_in_second;		    /* told by the writer, as is the next one */
+	const struct claim *_Atomic short_of_space; /* its file system is almost full; NULL: none is */
 };
 
 #endif

@@ -56,7 +56,7 @@ def tracing_spans(tmp_path: Path, disk: str, pid: int) -> Iterator[tuple[Trace, 
         with tracing(tmp_path / "io.bin", *arguments) as trace:
             yield trace, path
         kept = tmp_path / SCHEDULER_LOG
-        kept.write_text(log.read_text())
+        kept.write_text(log.read_text(errors="replace"))
         assert sum(int(row["switch_not_seen"]) for row in rows(path)) <= hidden_from_programs(kept, pid)
 
 

@@ -31,6 +31,8 @@ META, SWAP, JOURNAL = 16, 128, 3
         (f"{REGION}/.tmp/cf/5f0c3c7f0b8e4c1b9a1d", "regionserver/no", "compaction"),
         (f"{REGION}/cf/5f0c3c7f0b8e4c1b9a1d", "RpcServer.defau", "hfile"),
         (f"{HDFS}/rbw/blk_1073741825", "DataXceiver for", "hdfs_block"),
+        (f"{Path(HDFS).parent}/tmp/blk_1073741826", "DataXceiver for", "hdfs_block"),
+        (f"{Path(HDFS).parent}/tmp/blk_1073741826_1002.meta", "DataXceiver for", "hdfs_checksum"),
         (f"{HDFS}/finalized/subdir0/subdir1/blk_1073741825", "java", "hdfs_block"),
         (f"{HDFS}/finalized/subdir0/subdir1/blk_1073741825_1001.meta", "java", "hdfs_checksum"),
         ("/data/dfs/nn/current/edits_inprogress_0000000000000000001", "java", "hdfs_edits"),
@@ -39,6 +41,7 @@ META, SWAP, JOURNAL = 16, 128, 3
         ("/data/zookeeper/version-2/snapshot.0", "java", "zookeeper_snapshot"),
         ("/var/lib/arangodb3/engine-rocksdb/journals/000123.log", "arangod", "wal"),
         ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "rocksdb:low", "compaction"),
+        ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "rocksdb:bottom", "compaction"),
         ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "rocksdb:high", "flush"),
         ("/var/lib/arangodb3/engine-rocksdb/000124.sst", "Worker", "sst"),
         ("/var/lib/arangodb3/engine-rocksdb/MANIFEST-000005", "rocksdb:high", "manifest"),
@@ -47,6 +50,8 @@ META, SWAP, JOURNAL = 16, 128, 3
         ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Data.db", "ReadStage-1", "sstable"),
         ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Data.db", "CompactionExecu", "compaction"),
         ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Index.db", "MemtableFlushWr", "flush"),
+        ("/var/lib/cassandra/data/ks/t-1b255f4def2540a6/nb-1-big-Index.db", "PerDiskMemtable", "flush"),
+        ("/var/lib/cassandra/data/system/local-7ad54392bcdd35a6/nb-1-big-Data.db", "LocalSystemKeys", "flush"),
         ("/var/lib/redis/appendonlydir/appendonly.aof.1.incr.aof", "redis-server", "aof"),
         ("/var/lib/redis/appendonly.aof", "redis-server", "aof"),
         ("/var/lib/redis/temp-123.rdb", "redis-rdb-bgsave", "rdb"),
@@ -135,6 +140,8 @@ def test_files_of_others_are_nobodys(path: str, tmp_path: Path) -> None:
         ("/[[]x]", ["/[x]"], ["/x]", "/[x"]),
         ("/{1}", ["/{1}"], ["/1", "/"]),
         ("/**/[a-b]", ["/x/a", "/x/y/b"], ["/x/c", "/xa"]),
+        ("**.x", ["/a\n/b.x", "/\n.x"], ["/a.x\n"]),
+        ("/*/?", ["/a\n/b", "/a/\n"], ["/a/b\n"]),
     ],
 )
 def test_classes_in_paths(glob: str, matching: list[str], others: list[str]) -> None:
@@ -149,6 +156,16 @@ def test_the_file_systems_own_requests(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [{}, {"flags": 2 | META}, {"origin": JOURNAL}, {"flags": 1 | SWAP}]
     file.write_bytes(file_of([replace(nameless, **change) for change in changes]))
     assert decode.read_table(file)["component"].to_pylist() == [None, "metadata", "journal", "swap"]
+
+
+def test_kinds_that_this_version_does_not_know_are_none_of_those_of_a_rule(tmp_path: Path) -> None:
+    """Of a newer tracer: the first codes that it does not know."""
+    rules = tmp_path / "my.rules"
+    rules.write_text("flushes mode=F\nuring origin=io_uring\nrest path=/**\n")
+    file = tmp_path / "io.bin"
+    known = [replace(PLAIN, mode=3), replace(PLAIN, origin=4)]
+    file.write_bytes(file_of([*known, replace(PLAIN, mode=4), replace(PLAIN, origin=5)]))
+    assert decode.read_table(file, rules=rules)["component"].to_pylist() == ["flushes", "uring", "rest", "rest"]
 
 
 def test_rules_of_ones_own(tmp_path: Path) -> None:

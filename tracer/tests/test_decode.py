@@ -137,8 +137,9 @@ def test_start_and_offset(tmp_path: Path) -> None:
     assert row["t_us"] == 1.5, "the default start is corrected like the times"
 
 
-def test_codes_of_a_later_version_have_no_value(tmp_path: Path) -> None:
-    (row,) = table_of(tmp_path, [replace(PLAIN, mode=9, origin=99, tracing=77)]).to_pylist()
+@pytest.mark.parametrize(("mode", "origin", "tracing"), [(4, 5, 6), (9, 99, 77), (0x7F, 0x7F, 0x7F), (255, 255, 255)])
+def test_codes_of_a_later_version_have_no_value(mode: int, origin: int, tracing: int, tmp_path: Path) -> None:
+    (row,) = table_of(tmp_path, [replace(PLAIN, mode=mode, origin=origin, tracing=tracing)]).to_pylist()
     assert (row["mode"], row["origin"], row["tracing_mode"]) == (None, None, None)
 
 

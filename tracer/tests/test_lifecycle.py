@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.tracing import SLOT, TRACER, fio, read_records, tracing
-from tracer.tracefile import TraceFile
+from tracer.tests.tracing import fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -119,85 +118,6 @@ def test_status_is_renewed_while_running(disk: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_one_output_has_one_tracer(binary: Path, disk: str, tmp_path: Path) -> None:
-    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
-        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
-        second = run(binary, "--output", str(tmp_path / "io.bin"), "--device", disk)
-        assert second.returncode == 4
-        assert_one_clear_line(second.stderr)
-        assert trace.stop() == 0
-    assert len(trace.records()) == trace.device(disk)["emitted"] >= 100
-
-
-def test_what_somebody_reads_is_not_emptied(binary: Path, disk: str, tmp_path: Path) -> None:
-    """Who has it mapped would be killed (SIGBUS)."""
-    path = tmp_path / "io.bin"
-    command = ("--output", str(path), "--device", disk, "--duration", "0.1")
-    with tracing(path, "--device", disk) as trace:
-        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=100")
-        assert trace.stop() == 0
-    file = TraceFile(path)
-    second = run(binary, *command)
-    assert second.returncode == 4
-    assert_one_clear_line(second.stderr)
-    assert sum(len(slots) for slots, _ in file.requests()) == trace.device(disk)["emitted"] >= 100
-    del file
-    assert run(binary, *command).returncode == 0
-
-
-BESIDE = ("context", "peers", "spans")
-
-
-@pytest.mark.parametrize("option", BESIDE)
-def test_files_beside_it_have_one_tracer_too(binary: Path, disk: str, tmp_path: Path, option: str) -> None:
-    beside = tmp_path / "beside"
-    with tracing(tmp_path / "io.bin", "--device", disk, f"--{option}", str(beside)) as trace:
-        inode, header = beside.stat().st_ino, beside.read_bytes()
-        for output in ("io.bin", "other.bin"):
-            second = run(binary, "--output", str(tmp_path / output), "--device", disk, f"--{option}", str(beside))
-            assert second.returncode == 4
-            assert_one_clear_line(second.stderr)
-        assert not (tmp_path / "other.bin").exists()
-        assert trace.stop() == 0
-    content = beside.read_bytes()
-    assert beside.stat().st_ino == inode and content.startswith(header) and b"\0" not in content
-
-
-def test_two_options_do_not_share_a_file(binary: Path, can_trace: None, tmp_path: Path) -> None:
-    beside = str(tmp_path / "beside")
-    result = run(binary, "--output", str(tmp_path / "io.bin"), "--context", beside, "--peers", beside)
-    assert result.returncode == 4
-    assert_one_clear_line(result.stderr)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("option", BESIDE)
-def test_no_option_shares_the_file_of_the_status(binary: Path, can_trace: None, tmp_path: Path, option: str) -> None:
-    """It would take the place of what is written there, each second."""
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    status = str(tmp_path / "folder" / ".." / "io.bin.json")
-    command = ("--output", str(tmp_path / "io.bin"), "--duration", "0.1", f"--{option}", status)
-    result = run(binary, *command)
-    assert result.returncode == 4
-    assert_one_clear_line(result.stderr)
-    assert f"--{option} {status}" in result.stderr
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_what_was_there_stays_when_it_cannot_trace(binary: Path, tmp_path: Path) -> None:
-    before = {tmp_path / name: name for name in ("io.bin", "io.bin.json", *BESIDE)}
-    for path, content in before.items():
-        path.write_text(content)
-    options = [word for name in BESIDE for word in (f"--{name}", str(tmp_path / name))]
-    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", str(binary)]
-    command = [*without_rights, "--backend", "core", "--output", str(tmp_path / "io.bin"), *options]
-    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
-    assert result.returncode == 3
-    assert_one_clear_line(result.stderr)
-    assert {path: path.read_text() for path in tmp_path.iterdir() if path.stat().st_size} == before
-
-
 def test_the_end_of_its_terminal_ends_it(disk: str, tmp_path: Path) -> None:
     with tracing(tmp_path / "io.bin", "--device", disk) as trace:
         assert trace.stop(signal.SIGHUP) == 0
@@ -272,64 +192,6 @@ def test_what_the_kernel_counted_for_a_disk_that_has_gone_is_not_known(
     assert not device["diskstats_settled"]
 
 
-@pytest.fixture
-def small_file_system(can_trace: None, tmp_path: Path) -> Iterator[Path]:
-    directory = tmp_path / "small"
-    directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)], check=True)
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", str(directory)], check=True)
-
-
-def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: Path) -> None:
-    with tracing(small_file_system / "io.bin", "--device", disk) as trace:
-        # All are there when it begins to write: else a status that finds no room may end it before a record is lost.
-        trace.process.send_signal(signal.SIGSTOP)
-        fio(
-            f"--filename=/dev/{disk}",
-            "--rw=randread",
-            "--bs=4k",
-            "--direct=1",
-            "--ioengine=libaio",
-            "--iodepth=16",
-            "--number_ios=6000",
-        )
-        trace.process.send_signal(signal.SIGCONT)
-        assert trace.process.wait(10) == 4
-    status, device = trace.status(), trace.device(disk)
-    assert status["state"] == "failed"
-    assert "No space" in status["reason"]
-    records = trace.records()
-    assert 0 < len(records) == device["emitted"] < device["completions"]
-    assert device["emitted"] + device["dropped"] == device["completions"]
-    header_bytes = int.from_bytes(trace.output.read_bytes()[12:16], "little")
-    assert (trace.output.stat().st_size - header_bytes) % SLOT.size == 0
-
-
-def test_a_file_that_may_not_grow_further_stops_it_likewise(disk: str, tmp_path: Path) -> None:
-    """RLIMIT_FSIZE: the kernel would end it at once, without a status (SIGXFSZ)."""
-    limited = tmp_path / "limited"
-    limited.write_text(f'#!/bin/sh\nexec prlimit --fsize={1 << 20} {TRACER} "$@"\n')
-    limited.chmod(0o755)
-    with tracing(tmp_path / "io.bin", "--device", disk, binary=limited) as trace:
-        job = ("--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--number_ios=40000")
-        fio(f"--filename=/dev/{disk}", *job)
-        assert trace.process.wait(10) == 4
-    status, device = trace.status(), trace.device(disk)
-    assert (status["state"], status["reason"]) == ("failed", os.strerror(errno.EFBIG))
-    assert 0 < len(trace.records()) == device["emitted"] < device["completions"]
-    assert device["emitted"] + device["dropped"] == device["completions"]
-    assert trace.output.stat().st_size <= 1 << 20
-
-
-def test_output_in_a_directory_that_is_not_there(binary: Path, can_trace: None, tmp_path: Path) -> None:
-    result = run(binary, "--output", str(tmp_path / "missing" / "io.bin"))
-    assert result.returncode == 4
-    assert_one_clear_line(result.stderr)
-
-
 def test_a_disk_without_requests_is_refused(binary: Path, can_trace: None, tmp_path: Path) -> None:
     # With disks below (volumes, a drive of NVMe multipath) it would stand for those.
     without = [
@@ -345,10 +207,37 @@ def test_a_disk_without_requests_is_refused(binary: Path, can_trace: None, tmp_p
 
 
 def test_a_directory_that_is_no_cgroup_is_refused(binary: Path, can_trace: None, tmp_path: Path) -> None:
-    result = run(binary, "--output", str(tmp_path / "io.bin"), "--cgroup", str(tmp_path))
-    assert result.returncode == 2
+    trees = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"]
+    files = [f"{tree}/cgroup.procs" for tree in trees if Path(tree, "cgroup.procs").exists()]
+    for path in (str(tmp_path), *files):
+        result = run(binary, "--output", str(tmp_path / "io.bin"), "--cgroup", path)
+        assert result.returncode == 2
+        assert_one_clear_line(result.stderr)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("question", ["--check", "--help"])
+def test_an_answer_that_cannot_be_written_is_a_failure(binary: Path, question: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run([str(binary), question], check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 4
     assert_one_clear_line(result.stderr)
-    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_starts_where_ended_children_are_ignored(binary: Path, can_trace: None, tmp_path: Path) -> None:
+    """By who starts it. The compiler of the bcc backend ends well here, without any programs."""
+    headers = tmp_path / "include" / "generated"
+    headers.mkdir(parents=True)
+    (headers / "utsrelease.h").write_text(f'#define UTS_RELEASE "{os.uname().release}"\n')
+    copy = shutil.copy2(binary, tmp_path)
+    compiler = tmp_path / "strata-bcc-compile"
+    compiler.write_text("#!/bin/sh\nexec cat > /dev/null\n")
+    compiler.chmod(0o755)
+    command = [copy, "--backend", "bcc", "--kernel-headers", str(tmp_path), "--output", str(tmp_path / "io.bin")]
+    ignoring = ["env", "--ignore-signal=CHLD", *command]
+    result = subprocess.run(ignoring, check=False, capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stderr.count("\n")) == (3, 1)
+    assert "libbcc made no programs" in result.stderr
 
 
 def test_resident_memory(disk: str, tmp_path: Path) -> None:

@@ -83,6 +83,23 @@ def test_a_number_that_is_used_again_stands_for_the_new_file_only(
     assert sum((reads - seen).values()) - hidden <= sum(reads.values()) / 100
 
 
+def test_names_of_all_lengths_are_told(disk: str, mounted: Path, tmp_path: Path) -> None:
+    """A definition may end with its slot: then its end stands in one more."""
+    paths = [mounted / ("x" * length) for length in range(1, 66)]
+    for path in paths:
+        path.write_bytes(bytes(4096))
+    os.sync()
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        for path in paths:
+            read_direct(path)
+        assert trace.stop() == 0
+    content = trace.output.read_bytes()
+    assert b"}" + b" " * 63 + b"\n" in content, "one of them ended with its slot"
+    told = {r.path for r in trace.records() if r.pid == os.getpid() and r.mode == READ}
+    hidden = trace.device(disk)["excluded"]["completion_not_seen"]
+    assert len(told & set(map(str, paths))) >= len(paths) - hidden
+
+
 def sectors_of(path: Path) -> list[int]:
     """The first one of each block: a small file, too, may lie in two places."""
     block_bytes = os.statvfs(path).f_bsize

@@ -192,6 +192,25 @@ def test_in_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "Linux 6.18.0" in capsys.readouterr().out
 
 
+def test_the_status_of_a_run_is_that_of_its_own_trace_only(tmp_path: Path) -> None:
+    path = trace(tmp_path, [FAST], status())
+    path.with_name("io.bin.json").rename(tmp_path / "trace.json")
+    other = path.rename(tmp_path / "other.bin")
+    assert summary.summarise([other], [], 0, DEFAULT_RULES)["files"][0]["status"] is None
+
+
+def test_a_file_goes_on_until_its_last_request_ends(tmp_path: Path) -> None:
+    """Which need not be the one that began last, or one whose end is known."""
+    records = [
+        replace(SLOW, start_ns=6_000_000_000, device_ns=5_000_000),
+        replace(SLOW, start_ns=6_001_000_000, device_ns=3_000_000),
+        replace(NOT_TIMED, start_ns=6_010_000_000),
+    ]
+    for count, length_ns in ((2, 5_000_000), (3, 10_000_000)):
+        (told,) = summary.summarise([trace(tmp_path, records[:count])], [], 0, DEFAULT_RULES)["files"]
+        assert told["last_unix_ns"] - told["first_unix_ns"] == length_ns
+
+
 def test_nothing_was_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     running = status(state="running", stopped_mono_ns=None, emitted=0)
     assert summary.main([str(trace(tmp_path, [], running))]) == 0

@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -354,6 +354,15 @@ def ftrace(directory: Path, *events: str) -> Iterator[Path]:
         (instance / "events" / "enable").write_text("0")
         instance.rmdir()
         subprocess.run(["umount", str(tracefs)], check=True)
+
+
+def open_files(pid: int) -> set[Path]:
+    """Those that are closed meanwhile may be missing."""
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(descriptor.readlink())
+    return found
 
 
 def threads_of(pid: int) -> set[str]:

@@ -1,0 +1,193 @@
+"""What it does when a file system is full, or nearly, and whose file it names."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracer.tests.test_context import has_loopback
+from tracer.tests.test_control import exchange, mixed_load
+from tracer.tests.test_trace import assert_closed
+from tracer.tests.tracing import BACKEND, SLOT, TRACER, fio, tracing
+
+pytestmark = [pytest.mark.bpf, pytest.mark.root]
+
+
+@pytest.fixture
+def file_system_of_8_mib(tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_it_stops_before_the_disk_is_full_and_says_so(disk: str, file_system_of_8_mib: Path) -> None:
+    (file_system_of_8_mib / "others").write_bytes(bytes(5 << 20))
+    path = file_system_of_8_mib / "io.bin"
+    with tracing(path, "--device", disk, "--min-free-bytes", str(4 << 20)) as trace:
+        mixed_load(disk, 100)
+        assert trace.process.wait(10) == 4
+    status = trace.status()
+    assert (status["state"], "almost full" in status["reason"]) == ("failed", True)
+    assert len(trace.records()) == trace.device(disk)["emitted"]
+    assert_closed(trace, disk)
+
+
+def test_it_stops_when_there_is_no_room_for_what_stands_beside(
+    disk: str, file_system_of_8_mib: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    context = str(file_system_of_8_mib / "context.csv")
+    (file_system_of_8_mib / "others").write_bytes(bytes(5 << 20))
+    with tracing(
+        tmp_path / "io.bin", "--device", disk, "--context", context, "--min-free-bytes", str(4 << 20)
+    ) as trace:
+        assert trace.process.wait(10) == 4
+    assert "almost full" in trace.status()["reason"]
+    assert capfd.readouterr().err.startswith(f"strata-iotrace: writing {context}: ")
+
+
+@pytest.mark.parametrize(("left", "stops"), [(2 << 20, False), (500 << 10, True)])
+def test_by_default_it_stops_at_the_last_hundredth(disk: str, tmp_path: Path, left: int, stops: bool) -> None:
+    """Of 64 MiB: 671,088 bytes."""
+    directory = tmp_path / "full"
+    directory.mkdir()
+    context = ("--context", str(directory / "context.csv"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={64 << 20}", "tmpfs", str(directory)], check=True)
+    try:
+        with (directory / "others").open("wb") as others:
+            os.posix_fallocate(others.fileno(), 0, (64 << 20) - left)
+        with tracing(tmp_path / "io.bin", "--device", disk, *context, "--duration", "2.5") as trace:
+            assert trace.process.wait(30) == (4 if stops else 0)
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+    assert ("almost full" in trace.status()["reason"]) == stops
+
+
+FAILING = ("context", "peers", "spans", "spans.samples", "io.bin.json", "io.bin")
+
+
+@pytest.mark.parametrize("failing", FAILING)
+def test_it_names_the_file_that_cannot_be_written(
+    disk: str, file_system_of_8_mib: Path, tmp_path: Path, failing: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The others are where there is room."""
+    if not has_loopback():
+        pytest.skip("127.0.0.1 cannot be reached")
+    where = {name: tmp_path / name for name in ("io.bin", "context", "peers", "spans")}
+    if failing in where:
+        where[failing] = file_system_of_8_mib / failing
+    elif failing == "io.bin.json":
+        (tmp_path / f"{failing}.new").mkdir()
+    else:
+        (tmp_path / failing).symlink_to(file_system_of_8_mib / failing)
+    options = [f"--{name}={path}" for name, path in where.items() if name != "io.bin"]
+    if failing == "io.bin.json":
+        command = [str(TRACER), "--backend", BACKEND, "--output", str(where["io.bin"]), *options, "--device", disk]
+        assert subprocess.run(command, check=False, timeout=60).returncode == 4
+    else:
+        with tracing(
+            where["io.bin"], "--device", disk, *options, "--span-sample", "1", "--min-free-bytes", "0"
+        ) as trace:
+            with (file_system_of_8_mib / "others").open("wb") as others, contextlib.suppress(OSError):
+                others.write(bytes(8 << 20))
+            deadline = time.monotonic() + 60
+            while trace.process.poll() is None:
+                assert time.monotonic() < deadline
+                exchange()
+                mixed_load(disk, 2000, "--ioengine=libaio", "--iodepth=16")
+            assert trace.process.wait(10) == 4
+    named = where["io.bin"].with_name(failing) if failing == "io.bin.json" else where.get(failing, tmp_path / failing)
+    assert capfd.readouterr().err.startswith(f"strata-iotrace: writing {named}: ")
+
+
+@pytest.fixture
+def small_file_system(can_trace: None, tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: Path) -> None:
+    with tracing(small_file_system / "io.bin", "--device", disk) as trace:
+        # All are there when it begins to write: else a status that finds no room may end it before a record is lost.
+        trace.process.send_signal(signal.SIGSTOP)
+        fio(
+            f"--filename=/dev/{disk}",
+            "--rw=randread",
+            "--bs=4k",
+            "--direct=1",
+            "--ioengine=libaio",
+            "--iodepth=16",
+            "--number_ios=6000",
+        )
+        trace.process.send_signal(signal.SIGCONT)
+        assert trace.process.wait(10) == 4
+    status, device = trace.status(), trace.device(disk)
+    assert status["state"] == "failed"
+    assert "No space" in status["reason"]
+    records = trace.records()
+    assert 0 < len(records) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+    header_bytes = int.from_bytes(trace.output.read_bytes()[12:16], "little")
+    assert (trace.output.stat().st_size - header_bytes) % SLOT.size == 0
+
+
+def test_what_finds_no_room_is_counted_when_its_tasks_are_new_too(disk: str, small_file_system: Path) -> None:
+    """Among the records that are lost are the definitions of theirs, which are none."""
+    path = small_file_system / "io.bin"
+    with tracing(path, "--device", disk) as trace:
+        trace.process.send_signal(signal.SIGSTOP)
+        for _ in range(24):
+            subprocess.run(
+                ["dd", f"if=/dev/{disk}", "of=/dev/null", "bs=4k", "count=400", "iflag=direct", "status=none"],
+                check=True,
+            )
+        trace.process.send_signal(signal.SIGCONT)
+        assert trace.process.wait(10) == 4
+    device, records = trace.device(disk), trace.records()
+    assert 0 < len(records) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+
+
+def test_calls_that_find_no_room_are_counted_too(disk: str, small_file_system: Path) -> None:
+    with tracing(small_file_system / "io.bin", "--device", disk, "--vfs") as trace:
+        trace.process.send_signal(signal.SIGSTOP)
+        fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=6000")
+        trace.process.send_signal(signal.SIGCONT)
+        assert trace.process.wait(10) == 4
+    returns = trace.status()["returns"]
+    assert 0 < len(trace.returns()) == returns["emitted"] < returns["returned"]
+    assert returns["emitted"] + returns["dropped"] == returns["returned"]
+
+
+@pytest.mark.parametrize("limit", [1 << 20, (1 << 20) + 100], ids=["at a record", "within a record"])
+def test_a_file_that_may_not_grow_further_stops_it_likewise(limit: int, disk: str, tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the kernel would end it at once, without a status (SIGXFSZ)."""
+    limited = tmp_path / "limited"
+    limited.write_text(f'#!/bin/sh\nexec prlimit --fsize={limit} {TRACER} "$@"\n')
+    limited.chmod(0o755)
+    with tracing(tmp_path / "io.bin", "--device", disk, binary=limited) as trace:
+        job = ("--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--number_ios=40000")
+        fio(f"--filename=/dev/{disk}", *job)
+        assert trace.process.wait(10) == 4
+    status, device = trace.status(), trace.device(disk)
+    assert (status["state"], status["reason"]) == ("failed", os.strerror(errno.EFBIG))
+    assert 0 < len(trace.records()) == device["emitted"] < device["completions"]
+    assert device["emitted"] + device["dropped"] == device["completions"]
+    assert limit - SLOT.size < trace.output.stat().st_size <= limit
+    assert trace.output.stat().st_size % SLOT.size == 0
