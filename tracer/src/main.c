@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -90,7 +91,8 @@ static void tell_ready(int fd)
 		return;
 	if (write(fd, "ready\n", 6) != 6)
 		complain("nobody waits; tracing goes on", strerror(errno), "--ready-fd %d", fd);
-	close(fd);
+	if (fd != STDERR_FILENO)
+		close(fd);
 }
 
 /* `fullness`: of the fullest log before it was read. */
@@ -322,6 +324,18 @@ static bool is_ignored(int number)
 	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+/* Who starts it with a closed standard error would have its messages in the file that gets this number: the trace. */
+static void open_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct trace trace = {0};
@@ -336,6 +350,7 @@ int main(int argc, char **argv)
 	}
 	if (trace.options.check)
 		return check(&trace.options);
+	open_standard_streams();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow further (RLIMIT_FSIZE) is one that cannot be written */
 	sigemptyset(&signals);
