@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,6 +17,7 @@
 
 #define GIBIBYTE (1LL << 30)
 #define TRIES 8
+#define PAUSE_US 10000
 
 static int refuse(const struct claim *claim, const char *todo, const char *why)
 {
@@ -23,13 +25,45 @@ static int refuse(const struct claim *claim, const char *todo, const char *why)
 	return EXIT_OUTPUT;
 }
 
-/* Not to be opened for reading: a pipe's other end would seem to be there. */
+static bool is_of_kind(const char *path, mode_t kind)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
+}
+
+/* They are blocked, so that they end the tracer in order; a call that waits does not end for them. */
+static bool has_signal(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 && !sigisemptyset(&pending);
+}
+
+/* A pipe is opened when somebody reads it. Not for reading, too: its other end would seem to be there. */
+static int open_there(const char *path)
+{
+	int fd;
+
+	while ((fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644)) < 0 && errno == ENXIO &&
+	       is_of_kind(path, S_IFIFO)) {
+		if (has_signal()) {
+			errno = EINTR;
+			return -1;
+		}
+		usleep(PAUSE_US);
+	}
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, 0);
+	return fd;
+}
+
 static bool open_or_make(struct claim *claim)
 {
 	claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	claim->created = claim->fd >= 0;
 	if (claim->fd < 0 && errno == EEXIST)
-		claim->fd = open(claim->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		claim->fd = open_there(claim->path);
 	claim->is_open = claim->fd >= 0;
 	return claim->is_open;
 }
@@ -60,7 +94,8 @@ static int open_locked(struct claim *claim)
 
 	for (int i = 0; i < TRIES; i++) {
 		if (!open_or_make(claim) || fstat(claim->fd, &opened) != 0)
-			return refuse(claim, "name a file in a directory that can be written", strerror(errno));
+			return errno == EINTR ? refuse(claim, "let somebody read it", "ended before anybody did") :
+						refuse(claim, "name a file in a directory that can be written", strerror(errno));
 		claim->is_file = S_ISREG(opened.st_mode);
 		if (!claim->is_file)
 			return EXIT_OK;
@@ -81,6 +116,8 @@ int claim_open(struct claim *claim, const char *option, const char *path, const 
 	*claim = (struct claim){.option = option, .fd = -1};
 	if ((size_t)snprintf(claim->path, sizeof(claim->path), "%s", path) >= sizeof(claim->path))
 		return refuse(claim, "name a file with a shorter path", strerror(ENAMETOOLONG));
+	if (is_of_kind(path, S_IFBLK))
+		return refuse(claim, "name a file", "it is a disk, and would be overwritten");
 	code = open_locked(claim);
 	if (code == EXIT_OK && options->rotate_bytes && older_are_there(path))
 		return refuse(claim, "move them away, or name another file",

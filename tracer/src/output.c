@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -48,17 +49,22 @@ static int reserve_space(const char *path)
 	return fd;
 }
 
+/* Asked before it is opened, for opening a pipe may wait. A directory cannot be opened, which says enough. */
+static bool keeps_records(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
 int output_open(struct output *output, const struct options *options, struct devices *devices)
 {
-	int code;
-
 	*output = (struct output){.reserve_fd = -1, .devices = devices, .has_returns = options->vfs};
-	code = claim_open(&output->claim, "output", options->output, options);
-	if (code == EXIT_OK && !output->claim.is_file) {
+	if (!keeps_records(options->output)) {
 		complain("name a regular file", "no records can be kept there", "--output %s", options->output);
 		return EXIT_OUTPUT;
 	}
-	return code;
+	return claim_open(&output->claim, "output", options->output, options);
 }
 
 int output_begin(struct output *output)
