@@ -32,6 +32,13 @@ static bool is_of_kind(const char *path, mode_t kind)
 	return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
+static bool is_link(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 /* They are blocked, so that they end the tracer in order; a call that waits does not end for them. */
 static bool has_signal(void)
 {
@@ -119,7 +126,12 @@ int claim_open(struct claim *claim, const char *option, const char *path, const 
 	if (is_of_kind(path, S_IFBLK))
 		return refuse(claim, "name a file", "it is a disk, and would be overwritten");
 	code = open_locked(claim);
-	if (code == EXIT_OK && options->rotate_bytes && older_are_there(path))
+	if (code != EXIT_OK || !options->rotate_bytes)
+		return code;
+	if (claim->is_file && is_link(path))
+		return refuse(claim, "name the file itself",
+			      "the link would become the older file, and the next one stay here (--rotate-bytes)");
+	if (older_are_there(path))
 		return refuse(claim, "move them away, or name another file",
 			      "beside it are older files of another trace (--rotate-bytes)");
 	return code;
@@ -139,10 +151,16 @@ bool claim_rotate(struct claim *claim, const char *older)
 	int fd, error;
 
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return false;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) { /* it is the file of another tracer or option */
+		error = errno;
+		close(fd);
+		errno = error;
+		return false;
+	}
+	if (ftruncate(fd, 0) == 0 &&
 	    renameat2(AT_FDCWD, fresh, AT_FDCWD, claim->path, RENAME_EXCHANGE) == 0) {
 		if (renameat2(AT_FDCWD, fresh, AT_FDCWD, older, RENAME_NOREPLACE) == 0) {
 			close(claim->fd);

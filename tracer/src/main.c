@@ -283,15 +283,28 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
-/* It takes the place of whatever has its name. */
+/* What the tracer writes by itself takes the place of whatever has its name; and without a status no trace begins. */
 static int keep_from_status(const struct trace *trace)
 {
-	char path[PATH_MAX];
-	const struct claim *claim = beside_named(&trace->beside, status_path(&trace->options, path));
+	static const char *const BEHIND[] = {".json", ".json.new", ".new"};
+	const struct options *options = &trace->options;
+	char path[PATH_MAX + 16];
 
-	if (!claim)
+	for (size_t i = 0; i < sizeof(BEHIND) / sizeof(BEHIND[0]); i++) {
+		const struct claim *claim;
+
+		snprintf(path, sizeof(path), "%s%s", options->output, BEHIND[i]);
+		claim = beside_named(&trace->beside, path);
+		if (!claim)
+			continue;
+		complain("name another file", "the status of this trace or its next file will be there", "--%s %s",
+			 claim->option, claim->path);
+		return EXIT_OUTPUT;
+	}
+	snprintf(path, sizeof(path), "%s%s", options->output, BEHIND[0]);
+	if (output_can_replace(path))
 		return EXIT_OK;
-	complain("name another file", "the status of this trace will be there", "--%s %s", claim->option, claim->path);
+	complain("name another file", strerror(errno), "--output %s, its status %s", options->output, path);
 	return EXIT_OUTPUT;
 }
 

@@ -267,6 +267,28 @@ off_t output_bytes(const struct output *output)
 	return output->handed_over + (off_t)(output->filled ? output->filled->used : 0);
 }
 
+bool output_can_replace(const char *path)
+{
+	char temporary[PATH_MAX];
+	struct stat status;
+	int fd;
+
+	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new", path) >= sizeof(temporary)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+		errno = EISDIR;
+		return false;
+	}
+	fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return false;
+	close(fd);
+	unlink(temporary);
+	return true;
+}
+
 bool output_replace(struct output *output, const char *path, const char *text, size_t length)
 {
 	char temporary[PATH_MAX];

@@ -55,6 +55,9 @@ void output_settle(struct output *output);
 /* Bytes of the current file, those not written yet included. */
 off_t output_bytes(const struct output *output);
 
+/* False, with errno: output_replace() could not. It does not touch what is there. */
+bool output_can_replace(const char *path);
+
 /* Replaces `path` in one step. */
 bool output_replace(struct output *output, const char *path, const char *text, size_t length);
 

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tracer.tests.test_lifecycle import BESIDE, assert_one_clear_line, run
-from tracer.tests.tracing import read_records, tracing
+from tracer.tests.tracing import fio, read_records, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
@@ -79,9 +80,86 @@ def test_a_signal_ends_waiting_for_who_reads_a_pipe(binary: Path, disk: str, tmp
 def test_a_pipe_that_somebody_reads_later(disk: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen(["sh", "-c", 'sleep 1; exec cat "$0"', str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+    with subprocess.Popen(
+        ["sh", "-c", 'sleep 1; exec cat "$0"', str(pipe)], stdout=subprocess.PIPE, text=True
+    ) as reader:
         arguments = ("--device", disk, "--context", str(pipe), "--duration", "1.5")
         with tracing(tmp_path / "io.bin", *arguments) as trace:
             assert trace.process.wait(10) == 0
         assert reader.stdout
         assert len(reader.stdout.read().splitlines()) == 3, "columns, a second, the rest"
+
+
+@pytest.mark.parametrize("option", BESIDE)
+@pytest.mark.parametrize("behind", [".json.new", ".new"])
+def test_no_option_has_a_name_that_the_tracer_uses(binary: Path, tmp_path: Path, option: str, behind: str) -> None:
+    """A status comes as FILE.json.new, a file that follows another one as FILE.new."""
+    output = tmp_path / "io.bin"
+    command = ("--output", str(output), "--duration", "0.1", f"--{option}", f"{output}{behind}")
+    result = run(binary, *command)
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert f"--{option} {output}{behind}" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+ROTATED = ("--rotate-bytes", str(1 << 20))
+
+
+def test_rotation_does_not_take_the_file_of_another_tracer(disk: str, tmp_path: Path) -> None:
+    output = tmp_path / "io.bin"
+    with tracing(Path(f"{output}.new"), "--device", disk) as other:
+        content = other.output.read_bytes()
+        with tracing(output, "--device", disk, *ROTATED) as trace:
+            fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=20000")
+            assert trace.process.wait(10) == 4
+        assert other.output.read_bytes().startswith(content)
+        assert other.stop() == 0
+    assert len(other.records()) == other.device(disk)["emitted"] >= 20000 - _not_seen(other.device(disk))
+
+
+def _not_seen(device: dict[str, Any]) -> int:
+    return int(device["excluded"]["completion_not_seen"])
+
+
+@pytest.mark.parametrize("option", ["output", "context"])
+def test_a_link_is_not_rotated(binary: Path, tmp_path: Path, option: str) -> None:
+    """It would itself become FILE.1, and what is written then not be where it leads to."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    link = tmp_path / "link"
+    link.symlink_to(elsewhere)
+    result = run(binary, "--output", str(tmp_path / "io.bin"), f"--{option}", str(link), *ROTATED, "--duration", "0.1")
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert elsewhere.read_text() == "precious"
+    assert sorted(tmp_path.iterdir()) == [elsewhere, link]
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "n" * 247, "folder"])
+def test_what_was_there_stays_when_no_status_can_be_beside_it(binary: Path, tmp_path: Path, name: str) -> None:
+    """A name that gets too long, or is a folder's."""
+    output = tmp_path / name
+    output.write_text("precious")
+    (tmp_path / "folder.json").mkdir()
+    result = run(binary, "--output", str(output), "--duration", "0.1")
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert "status" in result.stderr
+    assert output.read_text() == "precious"
+    assert sorted(tmp_path.iterdir()) == sorted([output, tmp_path / "folder.json"])
+
+
+@pytest.mark.parametrize("length", [4087, 4091, 4095])
+def test_a_path_that_is_too_long_for_the_status(binary: Path, tmp_path: Path, length: int) -> None:
+    """Cut off, that of the status would be the output's own."""
+    folder = tmp_path
+    while length - len(str(folder)) - 1 > 255:
+        folder /= "d" * 200
+    folder.mkdir(parents=True)
+    output = folder / ("n" * (length - len(str(folder)) - 1))
+    output.write_text("precious")
+    result = run(binary, "--output", str(output), "--duration", "0.1")
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert output.read_text() == "precious"
