@@ -107,10 +107,10 @@ bool beside_step(struct beside *beside, struct probe *probe, const struct anchor
 
 #define FILES 4
 
-static const struct claim *file_at(const struct beside *beside, int which)
+static const struct csv *file_at(const struct beside *beside, int which)
 {
-	const struct claim *files[FILES] = {&beside->context.csv.claim, &beside->peers.csv.claim,
-					    &beside->spans.processes.claim, &beside->spans.samples.claim};
+	const struct csv *files[FILES] = {&beside->context.csv, &beside->peers.csv, &beside->spans.processes,
+					  &beside->spans.samples};
 
 	return files[which];
 }
@@ -118,17 +118,25 @@ static const struct claim *file_at(const struct beside *beside, int which)
 const struct claim *beside_named(const struct beside *beside, const char *path)
 {
 	for (int i = 0; i < FILES; i++)
-		if (claim_is_named(file_at(beside, i), path))
-			return file_at(beside, i);
+		if (claim_is_named(&file_at(beside, i)->claim, path))
+			return &file_at(beside, i)->claim;
 	return NULL;
 }
 
-bool beside_is_short_of_space(const struct beside *beside, const struct options *options)
+const struct claim *beside_failed(const struct beside *beside)
 {
 	for (int i = 0; i < FILES; i++)
-		if (claim_is_short_of_space(file_at(beside, i), options))
-			return true;
-	return false;
+		if (file_at(beside, i)->failed)
+			return &file_at(beside, i)->claim;
+	return NULL;
+}
+
+const struct claim *beside_short_of_space(const struct beside *beside, const struct options *options)
+{
+	for (int i = 0; i < FILES; i++)
+		if (claim_is_short_of_space(&file_at(beside, i)->claim, options))
+			return &file_at(beside, i)->claim;
+	return NULL;
 }
 
 void beside_close(struct beside *beside)

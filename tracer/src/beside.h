@@ -33,8 +33,11 @@ bool beside_step(struct beside *beside, struct probe *probe, const struct anchor
 /* The file that has (also) this name; NULL: none. */
 const struct claim *beside_named(const struct beside *beside, const char *path);
 
-/* True when one of the files is on a file system that is almost full. */
-bool beside_is_short_of_space(const struct beside *beside, const struct options *options);
+/* The file that could not be written; NULL: none. */
+const struct claim *beside_failed(const struct beside *beside);
+
+/* The file that is on a file system that is almost full; NULL: none. */
+const struct claim *beside_short_of_space(const struct beside *beside, const struct options *options);
 
 void beside_close(struct beside *beside);
 

@@ -57,10 +57,8 @@ static bool turn_over(struct csv *csv)
 	return open_stream(csv);
 }
 
-bool csv_flush(struct csv *csv)
+static bool flush(struct csv *csv)
 {
-	if (!csv->file)
-		return true;
 	errno = 0;
 	/* An error may lie back: what does not fit is written before. */
 	if (fflush(csv->file) != 0 || ferror(csv->file))
@@ -68,6 +66,12 @@ bool csv_flush(struct csv *csv)
 	if (!csv->options->rotate_bytes || ftello(csv->file) < csv->options->rotate_bytes)
 		return true;
 	return turn_over(csv);
+}
+
+bool csv_flush(struct csv *csv)
+{
+	csv->failed = csv->file && !flush(csv);
+	return !csv->failed;
 }
 
 void csv_close(struct csv *csv)

@@ -16,6 +16,7 @@ struct csv {
 	const struct options *options;
 	void (*write_columns)(FILE *file);
 	FILE *file; /* NULL = none is written */
+	bool failed; /* it could not be written */
 };
 
 /* Returns an exit code and says why not; to be closed in either case. */

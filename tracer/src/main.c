@@ -82,6 +82,7 @@ static bool step_beside(struct trace *trace)
 	if (beside_step(&trace->beside, trace->probe, &trace->anchor))
 		return true;
 	trace->output.error = errno;
+	trace->failed = beside_failed(&trace->beside);
 	return false;
 }
 
@@ -111,15 +112,21 @@ struct second {
 	size_t length;
 };
 
+static bool is_short_of_space(struct trace *trace)
+{
+	if (claim_is_short_of_space(&trace->output.claim, &trace->options))
+		return true;
+	trace->failed = beside_short_of_space(&trace->beside, &trace->options);
+	return trace->failed;
+}
+
 static void do_second(struct job *job)
 {
 	struct second *second = (struct second *)job;
 	struct trace *trace = second->trace;
 
 	if (!trace->output.error && status_write(trace, second->status, second->length) && step_beside(trace))
-		trace->is_short_of_space =
-			claim_is_short_of_space(&trace->output.claim, &trace->options) ||
-			beside_is_short_of_space(&trace->beside, &trace->options);
+		trace->is_short_of_space = is_short_of_space(trace);
 	free(second->status);
 	free(second);
 	trace->is_in_second = false;
@@ -198,7 +205,7 @@ static int finish(struct trace *trace)
 	if (!trace->reason)
 		return EXIT_OK;
 	complain("make room or name another place; what was written is whole", trace->reason, "writing %s",
-		 trace->options.output);
+		 trace->failed ? trace->failed->path : trace->options.output);
 	return EXIT_OUTPUT;
 }
 

@@ -29,6 +29,7 @@ struct trace {
 	struct turn turn;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
 	const char *reason;			    /* NULL = nothing failed */
+	const struct claim *failed;		    /* the file that did; NULL = that of records */
 	_Atomic bool is_in_second, is_short_of_space; /* told by the writer */
 };
 

@@ -319,7 +319,7 @@ def test_it_stops_before_the_disk_is_full_and_says_so(disk: str, small_file_syst
 
 
 def test_it_stops_when_there_is_no_room_for_what_stands_beside(
-    disk: str, small_file_system: Path, tmp_path: Path
+    disk: str, small_file_system: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     context = str(small_file_system / "context.csv")
     (small_file_system / "others").write_bytes(bytes(5 << 20))
@@ -328,6 +328,7 @@ def test_it_stops_when_there_is_no_room_for_what_stands_beside(
     ) as trace:
         assert trace.process.wait(10) == 4
     assert "almost full" in trace.status()["reason"]
+    assert f"writing {context}: " in capfd.readouterr().err
 
 
 @pytest.fixture

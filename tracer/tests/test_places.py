@@ -163,3 +163,12 @@ def test_a_path_that_is_too_long_for_the_status(binary: Path, tmp_path: Path, le
     assert result.returncode == 4
     assert_one_clear_line(result.stderr)
     assert output.read_text() == "precious"
+
+
+@pytest.mark.parametrize("option", ["context", "peers"])
+def test_the_file_that_cannot_be_written_is_named(binary: Path, disk: str, tmp_path: Path, option: str) -> None:
+    place = ("--output", str(tmp_path / "io.bin"), "--device", disk)
+    result = run(binary, *place, f"--{option}", "/dev/full", "--duration", "0.1")
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+    assert "writing /dev/full: No space" in result.stderr
