@@ -239,6 +239,15 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	return finish(trace);
 }
 
+/* An answer that nobody got is no answer. */
+static int finish_answer(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	complain("give it a standard output that can be written", strerror(errno), "writing the answer");
+	return EXIT_OUTPUT;
+}
+
 static int check(const struct options *options)
 {
 	const struct log_reader reader = {0};
@@ -254,7 +263,7 @@ static int check(const struct options *options)
 	status_print_check(options, &devices, probe ? NULL : why);
 	devices_free(&devices);
 	probe_close(probe);
-	return probe ? EXIT_OK : EXIT_CANNOT_TRACE;
+	return finish_answer(probe ? EXIT_OK : EXIT_CANNOT_TRACE);
 }
 
 /* Says what is wrong with the filters before anything is loaded or written. */
@@ -366,7 +375,7 @@ int main(int argc, char **argv)
 		return code;
 	if (trace.options.help) {
 		options_print_help();
-		return EXIT_OK;
+		return finish_answer(EXIT_OK);
 	}
 	if (trace.options.check)
 		return check(&trace.options);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -13,11 +14,12 @@
 
 bool targets_accepts_cgroup(const char *path, const char **why)
 {
-	struct statfs status;
+	struct statfs system;
+	struct stat status;
 
-	if (statfs(path, &status) != 0)
+	if (statfs(path, &system) != 0 || stat(path, &status) != 0)
 		*why = strerror(errno);
-	else if (status.f_type != CGROUP2_MAGIC)
+	else if (system.f_type != CGROUP2_MAGIC || !S_ISDIR(status.st_mode))
 		*why = "not a directory of the cgroup v2 tree";
 	else
 		return true;

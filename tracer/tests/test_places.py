@@ -172,3 +172,22 @@ def test_the_file_that_cannot_be_written_is_named(binary: Path, disk: str, tmp_p
     assert result.returncode == 4
     assert_one_clear_line(result.stderr)
     assert "writing /dev/full: No space" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--check", "--help"])
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+def test_an_answer_that_cannot_be_written(binary: Path, option: str, where: str) -> None:
+    result = run(Path("/bin/sh"), "-c", f'exec "$0" {option} {where}', str(binary))
+    assert result.returncode == 4
+    assert_one_clear_line(result.stderr)
+
+
+def test_a_file_of_the_cgroup_tree_is_no_cgroup(binary: Path, tmp_path: Path) -> None:
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    trees = [where for _, where, kind, *_ in mounts if kind == "cgroup2"]
+    if not trees:
+        pytest.skip("no cgroups of version 2")
+    result = run(binary, "--output", str(tmp_path / "io.bin"), "--cgroup", f"{trees[0]}/cgroup.procs")
+    assert result.returncode == 2
+    assert_one_clear_line(result.stderr)
+    assert list(tmp_path.iterdir()) == []
