@@ -52,7 +52,7 @@ FLAG_SYNC = 1
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
-# The io rows of docs/architecture.md. Text is dictionary-encoded: a few values in millions of rows.
+# The rows of docs/results-format.md. Text is dictionary-encoded: a few values in millions of rows.
 IO_COLUMNS: dict[str, pa.DataType] = {
     "t_us": pa.float64(),
     "t_unix_ns": pa.int64(),
