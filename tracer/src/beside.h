@@ -33,6 +33,9 @@ bool beside_step(struct beside *beside, struct probe *probe, const struct anchor
 /* The file that has (also) this name; NULL: none. */
 const struct claim *beside_named(const struct beside *beside, const char *path);
 
+/* The file that no longer has its name; NULL: none. */
+const struct claim *beside_taken_away(const struct beside *beside);
+
 /* The file that could not be written; NULL: none. */
 const struct claim *beside_failed(const struct beside *beside);
 

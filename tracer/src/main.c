@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "namespaces.h"
+#include "places.h"
 #include "record.h"
 #include "say.h"
 #include "status.h"
@@ -200,6 +201,10 @@ static int finish(struct trace *trace)
 	output_release_reserve(&trace->output);
 	if (trace->output.error)
 		trace->reason = strerror(trace->output.error);
+	if (!trace->reason) {
+		trace->failed = places_lost(trace);
+		trace->reason = trace->failed ? "somebody has moved or removed it" : NULL;
+	}
 	if (!write_status_now(trace) && !trace->reason)
 		trace->reason = strerror(trace->output.error);
 	if (!trace->reason)
@@ -299,31 +304,6 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
-/* What the tracer writes by itself takes the place of whatever has its name; and without a status no trace begins. */
-static int keep_from_status(const struct trace *trace)
-{
-	static const char *const BEHIND[] = {".json", ".json.new", ".new"};
-	const struct options *options = &trace->options;
-	char path[PATH_MAX + 16];
-
-	for (size_t i = 0; i < sizeof(BEHIND) / sizeof(BEHIND[0]); i++) {
-		const struct claim *claim;
-
-		snprintf(path, sizeof(path), "%s%s", options->output, BEHIND[i]);
-		claim = beside_named(&trace->beside, path);
-		if (!claim)
-			continue;
-		complain("name another file", "the status of this trace or its next file will be there", "--%s %s",
-			 claim->option, claim->path);
-		return EXIT_OUTPUT;
-	}
-	snprintf(path, sizeof(path), "%s%s", options->output, BEHIND[0]);
-	if (output_can_replace(path))
-		return EXIT_OK;
-	complain("name another file", strerror(errno), "--output %s, its status %s", options->output, path);
-	return EXIT_OUTPUT;
-}
-
 static int trace_all(struct trace *trace, const sigset_t *signals)
 {
 	int code = resolve_filters(trace);
@@ -337,7 +317,7 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 	if (code == EXIT_OK)
 		code = beside_open(&trace->beside, &trace->options);
 	if (code == EXIT_OK)
-		code = keep_from_status(trace);
+		code = places_check(trace);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);
 	output_close(&trace->output);

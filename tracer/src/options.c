@@ -59,7 +59,8 @@ static const char HELP[] =
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
 	"\n"
-	"A filter that is given more than once takes what any of them names; requests that do not pass are counted.\n"
+	"--device, --cgroup, --pid, --comm and --mode, given more than once, take what any of them names (of other\n"
+	"options the last one counts); requests that do not pass are counted.\n"
 	"Read it with: python -m tracer.summary FILE, or each record: python -m tracer.decode FILE --csv OUT\n"
 	"Exit: 0 ok, 2 usage, 3 cannot trace here, 4 output failed.\n";
 

@@ -191,3 +191,20 @@ def test_a_file_of_the_cgroup_tree_is_no_cgroup(binary: Path, tmp_path: Path) ->
     assert result.returncode == 2
     assert_one_clear_line(result.stderr)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["output", "context"])
+@pytest.mark.parametrize("how", ["removed", "moved"])
+def test_a_file_that_is_taken_away_is_told(disk: str, tmp_path: Path, how: str, option: str) -> None:
+    """What is in it then may be gone, and who comes later would not find it."""
+    place = tmp_path / option
+    output = place if option == "output" else tmp_path / "io.bin"
+    arguments = ("--device", disk) if option == "output" else ("--device", disk, "--context", str(place))
+    with tracing(output, *arguments) as trace:
+        if how == "removed":
+            place.unlink()
+        else:
+            place.rename(tmp_path / "elsewhere")
+        assert trace.stop() == 4
+    status = trace.status()
+    assert (status["state"], "moved or removed" in status["reason"]) == ("failed", True)
