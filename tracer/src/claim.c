@@ -150,6 +150,10 @@ bool claim_rotate(struct claim *claim, const char *older)
 	char fresh[PATH_MAX + 8];
 	int fd, error;
 
+	if (!claim_is_named(claim, claim->path)) { /* taken away, and perhaps another one's by now */
+		errno = ENOENT;
+		return false;
+	}
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
 	fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)

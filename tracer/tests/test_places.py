@@ -208,3 +208,14 @@ def test_a_file_that_is_taken_away_is_told(disk: str, tmp_path: Path, how: str, 
         assert trace.stop() == 4
     status = trace.status()
     assert (status["state"], "moved or removed" in status["reason"]) == ("failed", True)
+
+
+def test_rotation_leaves_alone_what_has_come_in_its_place(disk: str, tmp_path: Path) -> None:
+    output = tmp_path / "io.bin"
+    with tracing(output, "--device", disk, *ROTATED) as trace:
+        output.rename(tmp_path / "elsewhere")
+        output.write_text("precious")
+        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=20000")
+        assert trace.process.wait(10) == 4
+    assert output.read_text() == "precious"
+    assert not list(tmp_path.glob("io.bin.[0-9n]*"))
