@@ -34,7 +34,7 @@ Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class RulesError(ValueError):
-    """A line of the rules file cannot be understood; the text says which and why."""
+    """The rules file, or a line of it, cannot be understood; the text says which and why."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,11 @@ class Rule:
 def read_rules(path: Path = DEFAULT_RULES) -> list[Rule]:
     """Reads the lines that components.rules explains; the first match wins."""
     rules = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise RulesError(f"{path}: not UTF-8: {error}") from None
+    for number, line in enumerate(lines, 1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue

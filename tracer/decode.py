@@ -52,7 +52,7 @@ FLAG_SYNC = 1
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
-# The io rows of docs/architecture.md. Text is dictionary-encoded: a few values in millions of rows.
+# The rows of docs/results-format.md. Text is dictionary-encoded: a few values in millions of rows.
 IO_COLUMNS: dict[str, pa.DataType] = {
     "t_us": pa.float64(),
     "t_unix_ns": pa.int64(),
@@ -246,13 +246,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("files", type=Path, metavar="FILE", nargs="+")
     parser.add_argument("--csv", type=Path, metavar="OUT")
     parser.add_argument("--parquet", type=Path, metavar="OUT")
-    parser.add_argument("--node", default="", metavar="NAME", help="value of the column node")
+    parser.add_argument("--node", type=_name, default="", metavar="NAME", help="value of the column node")
     parser.add_argument(
         "--rules", type=Path, default=DEFAULT_RULES, metavar="FILE", help="paths to components (default: %(default)s)"
     )
     parser.add_argument("--start-unix-ns", type=_nanoseconds, metavar="NS", help="zero of t_us (default: trace start)")
     parser.add_argument("--offset-ns", type=_nanoseconds, default=0, metavar="NS", help="added to all unix times")
     return parser
+
+
+def _name(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{value!r} is not UTF-8") from None
+    return value
 
 
 def _nanoseconds(value: str) -> int:
@@ -268,9 +276,14 @@ def _overwritten(options: argparse.Namespace) -> str | None:
     for output, other in itertools.product(outputs, (*options.files, options.rules)):
         if output.exists() and other.exists() and output.samefile(other):
             return f"{output} is {other}, which is read"
-    if len({output.resolve() for output in outputs}) < len(outputs):
+    if len({output.resolve() for output in outputs}) < len(outputs) or _are_one_file(outputs):
         return f"--csv and --parquet are both {options.csv}"
     return None
+
+
+def _are_one_file(paths: Sequence[Path]) -> bool:
+    """Also by names that differ (hard links)."""
+    return len(paths) > 1 and all(path.exists() for path in paths) and paths[0].samefile(paths[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ numbers are exact.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import signal
 import sys
@@ -75,7 +76,8 @@ class Summary:
 
     def _slowest_of(self, rows: Any) -> Any:
         timed = rows.filter(rows["total_ns"].is_valid())
-        return timed.take(pc.select_k_unstable(timed, self._count, [("total_ns", "descending")]))
+        count = min(self._count, timed.num_rows)
+        return timed.take(pc.select_k_unstable(timed, count, [("total_ns", "descending")]))
 
 
 def _group(keys: Sequence[str], group: Group) -> dict[str, Any]:
@@ -191,4 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it, as it ends others
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an encoding without some of the characters
     sys.exit(main())

@@ -36,7 +36,7 @@ def text(report: dict[str, Any], top: int) -> str:
 
 
 def _file(file: dict[str, Any]) -> Iterable[str]:
-    name, rows, status = file["file"], file["rows"], file["status"]
+    name, rows, status = _printable(file["file"]), file["rows"], file["status"]
     if not status:
         yield f"{name}: {rows:,} requests; without {name}.json it is not known what was left out or lost"
         return
@@ -162,13 +162,18 @@ def _most(sums_ns: dict[str, int]) -> str:
     return f"{LAYERS[most]} {_share(sums_ns, most)}" if most else ""
 
 
+def _printable(text: str) -> str:
+    """Names may hold anything: a newline would break the table, others mean something to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _table(headings: Sequence[str], rows: list[list[str]], right_from: int, right: range | None = None) -> str:
     right = right or range(right_from, len(headings))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, heading in enumerate(headings):
         table.add_column(Text(heading), justify="right" if index in right else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*map(Text, row))  # plain: brackets in a cell are no markup
+        table.add_row(*(Text(_printable(cell)) for cell in row))  # plain: brackets in a cell are no markup
     out = io.StringIO()
     Console(file=out, width=WIDTH, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -74,7 +75,7 @@ Places = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class TraceFileError(ValueError):
-    """The file is no trace, is of another version, damaged, or ends within its header."""
+    """The file is no trace, is of another version, damaged, ends within its header, or is no regular file."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,9 @@ def read_header(path: Path) -> Header:
 
 
 def _read_header(path: Path, file: BinaryIO) -> Header:
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        # A pipe would seem to end behind its header: how long it is nobody knows, and records are read twice.
+        raise TraceFileError(f"{path}: not a regular file; keep the trace in one")
     preamble = file.read(PREAMBLE.size)
     if preamble[: len(MAGIC)] != MAGIC[: len(preamble)] or not preamble:
         raise TraceFileError(f"{path}: not a trace of block I/O (magic {preamble[:8]!r})")

@@ -266,12 +266,12 @@ IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "origin": ("", "syscall, writeback, journal, io_uring or other"),
     "pid": ("", "process that caused the I/O"),
-    "comm": ("", "its name"),
+    "comm": ("", "name of its thread that did"),
     "cgroup_id": ("", "its control group"),
     "inode": ("", "inode of the file"),
     "path": ("", "path of the file"),
     "component": ("", "part of the database that the file belongs to"),
-    "tracing_mode": ("", "how this device was traced"),
+    "tracing_mode": ("", "how the driver was timed for this request, see tracer.md"),
 }
 
 TABLES = (OPS, IO, JOINED, SUMMARY, OPERATION_LOG, SCALING, LAW)

@@ -33,6 +33,9 @@ const struct claim *beside_step(struct beside *beside, struct probe *probe, cons
 /* The file that has (also) this name; NULL: none. */
 const struct claim *beside_named(const struct beside *beside, const char *path);
 
+/* A file that no longer has its name; NULL: none. */
+const struct claim *beside_taken_away(const struct beside *beside);
+
 /* One of the files that is on a file system which is almost full; NULL: none. */
 const struct claim *beside_short_of_space(const struct beside *beside, const struct options *options);
 

@@ -26,11 +26,18 @@ static int refuse(const struct claim *claim, const char *todo, const char *why)
 	return EXIT_OUTPUT;
 }
 
-static bool is_pipe(const char *path)
+static bool is_of_kind(const char *path, mode_t kind)
 {
-	struct stat named;
+	struct stat status;
 
-	return stat(path, &named) == 0 && S_ISFIFO(named.st_mode);
+	return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
+}
+
+static bool is_link(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
 /* The signals that end a trace are blocked, so they end no system call. */
@@ -50,7 +57,7 @@ static int open_there(const char *path)
 	int fd;
 
 	while ((fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644)) < 0 && errno == ENXIO &&
-	       is_pipe(path) && !is_to_end())
+	       is_of_kind(path, S_IFIFO) && !is_to_end())
 		usleep(PIPE_PAUSE_US);
 	if (fd >= 0)
 		fcntl(fd, F_SETFL, 0); /* what is written waits where it must */
@@ -92,7 +99,7 @@ static int open_locked(struct claim *claim)
 	int code;
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!open_or_make(claim) && errno == ENXIO && is_pipe(claim->path))
+		if (!open_or_make(claim) && errno == ENXIO && is_of_kind(claim->path, S_IFIFO))
 			return refuse(claim, "let somebody read it", "nobody reads this pipe");
 		if (!claim->is_open || fstat(claim->fd, &opened) != 0)
 			return refuse(claim, "name a file in a directory that can be written", strerror(errno));
@@ -126,8 +133,15 @@ int claim_open(struct claim *claim, const char *option, const char *path, const 
 	snprintf(claim->path, sizeof(claim->path), "%s", path);
 	if (!leaves_room_for_endings(path))
 		return refuse(claim, "name a file with a shorter path", strerror(ENAMETOOLONG));
+	if (is_of_kind(path, S_IFBLK))
+		return refuse(claim, "name a file", "it is a disk, and would be overwritten");
 	code = open_locked(claim);
-	if (code == EXIT_OK && options->rotate_bytes && older_are_there(path))
+	if (code != EXIT_OK || !options->rotate_bytes)
+		return code;
+	if (claim->is_file && is_link(path))
+		return refuse(claim, "name the file itself",
+			      "the link would become the older file, and the next one stay here (--rotate-bytes)");
+	if (older_are_there(path))
 		return refuse(claim, "move them away, or name another file",
 			      "beside it are older files of another trace (--rotate-bytes)");
 	return code;
@@ -170,6 +184,10 @@ bool claim_rotate(struct claim *claim, const char *older)
 	char fresh[PATH_MAX + 8];
 	int fd, error;
 
+	if (!claim_is_named(claim, claim->path)) { /* taken away, and perhaps another one's by now */
+		errno = ENOENT;
+		return false;
+	}
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
 	fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)

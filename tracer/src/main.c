@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "namespaces.h"
+#include "places.h"
 #include "record.h"
 #include "say.h"
 #include "status.h"
@@ -92,7 +93,8 @@ static void tell_ready(int fd)
 		return;
 	if (write(fd, "ready\n", 6) != 6)
 		complain("nobody waits; tracing goes on", strerror(errno), "--ready-fd %d", fd);
-	close(fd);
+	if (fd != STDERR_FILENO)
+		close(fd);
 }
 
 /* `fullness`: of the fullest log before it was read. */
@@ -141,6 +143,12 @@ static void put_second(struct trace *trace)
 	writer_put(&trace->output.writer, &second->job);
 }
 
+static void fail(struct trace *trace, const char *reason, const char *place)
+{
+	trace->reason = reason;
+	trace->place = place;
+}
+
 /* Until a signal, the end of the duration, or an almost full disk. */
 static void run(struct trace *trace, const sigset_t *signals)
 {
@@ -164,7 +172,7 @@ static void run(struct trace *trace, const sigset_t *signals)
 		put_second(trace);
 	}
 	if (trace->short_of_space)
-		trace->reason = "the file system is almost full (--min-free-bytes)";
+		fail(trace, "the file system is almost full (--min-free-bytes)", trace->short_of_space->path);
 }
 
 static bool write_status_now(struct trace *trace)
@@ -179,6 +187,7 @@ static bool write_status_now(struct trace *trace)
 
 static int finish(struct trace *trace)
 {
+	const struct claim *lost;
 	double fullness;
 
 	window_stop(trace);
@@ -191,14 +200,17 @@ static int finish(struct trace *trace)
 		;
 	output_settle(&trace->output);
 	output_release_reserve(&trace->output);
+	lost = places_lost(trace);
 	if (trace->output.error)
-		trace->reason = strerror(trace->output.error);
+		fail(trace, strerror(trace->output.error), trace->output.failed);
+	else if (lost && !trace->reason)
+		fail(trace, "somebody has moved or removed it", lost->path);
 	if (!write_status_now(trace) && !trace->reason)
-		trace->reason = strerror(trace->output.error);
+		fail(trace, strerror(trace->output.error), trace->output.failed);
 	if (!trace->reason)
 		return EXIT_OK;
 	complain("make room or name another place; what was written is whole", trace->reason, "writing %s",
-		 trace->output.error ? trace->output.failed : trace->short_of_space->path);
+		 trace->place);
 	return EXIT_OUTPUT;
 }
 
@@ -232,12 +244,12 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	return finish(trace);
 }
 
-/* An exit code: half an answer is none. */
-static int told(void)
+/* An answer that nobody got is no answer. */
+static int finish_answer(int code)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
-		return EXIT_OK;
-	complain("write it somewhere else", strerror(errno), "standard output");
+		return code;
+	complain("give it a standard output that can be written", strerror(errno), "writing the answer");
 	return EXIT_OUTPUT;
 }
 
@@ -248,7 +260,6 @@ static int check(const struct options *options)
 	struct devices devices = {0};
 	const char *why = NULL;
 	struct probe *probe;
-	int code;
 
 	driver_probe(&support, options);
 	devices_add_all(&devices);
@@ -257,8 +268,7 @@ static int check(const struct options *options)
 	status_print_check(options, &devices, probe ? NULL : why);
 	devices_free(&devices);
 	probe_close(probe);
-	code = told();
-	return code != EXIT_OK || probe ? code : EXIT_CANNOT_TRACE;
+	return finish_answer(probe ? EXIT_OK : EXIT_CANNOT_TRACE);
 }
 
 /* Says what is wrong with the filters before anything is loaded or written. */
@@ -294,26 +304,6 @@ static int resolve_filters(struct trace *trace)
 	return EXIT_OK;
 }
 
-/* What is beside the records must have none of the names that take the place of another file, or are made for that. */
-static int keep_from_status(const struct trace *trace)
-{
-	static const char *const ENDINGS[] = {".json", ".json.new", ".new"};
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < sizeof(ENDINGS) / sizeof(ENDINGS[0]); i++) {
-		const struct claim *claim;
-
-		snprintf(path, sizeof(path), "%s%s", trace->options.output, ENDINGS[i]);
-		claim = beside_named(&trace->beside, path);
-		if (!claim)
-			continue;
-		complain("name another file", "the status of this trace or its next file will be there", "--%s %s",
-			 claim->option, claim->path);
-		return EXIT_OUTPUT;
-	}
-	return EXIT_OK;
-}
-
 static int trace_all(struct trace *trace, const sigset_t *signals)
 {
 	int code = resolve_filters(trace);
@@ -327,7 +317,7 @@ static int trace_all(struct trace *trace, const sigset_t *signals)
 	if (code == EXIT_OK)
 		code = beside_open(&trace->beside, &trace->options);
 	if (code == EXIT_OK)
-		code = keep_from_status(trace);
+		code = places_check(trace);
 	if (code == EXIT_OK)
 		code = trace_run(trace, signals);
 	output_close(&trace->output);
@@ -343,13 +333,13 @@ static bool is_ignored(int number)
 	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* One that is closed would be that of the next file which is opened: complaints would be written into the records. */
-static void keep_standard_descriptors(void)
+/* Who starts it with a closed standard error would have its messages in the file that gets this number: the trace. */
+static void open_standard_streams(void)
 {
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
@@ -363,13 +353,13 @@ int main(int argc, char **argv)
 
 	if (code != EXIT_OK)
 		return code;
-	keep_standard_descriptors();
 	if (trace.options.help) {
 		options_print_help();
-		return told();
+		return finish_answer(EXIT_OK);
 	}
 	if (trace.options.check)
 		return check(&trace.options);
+	open_standard_streams();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow further (RLIMIT_FSIZE) is one that cannot be written */
 	sigemptyset(&signals);

@@ -16,6 +16,7 @@
 #include "say.h"
 
 #define MOST_SECONDS 1e9 /* 31 years: nanoseconds fit into 64 bits */
+#define SPAN_SAMPLE_EVERY 100
 #define SEE_HELP "see strata-iotrace --help"
 
 static const char HELP[] =
@@ -29,14 +30,15 @@ static const char HELP[] =
 	"                    below it (default: all disks)\n"
 	"  --cgroup PATH     only requests of tasks in this cgroup (v2) or below it\n"
 	"  --pid PID         only requests of this process and its threads\n"
-	"  --comm NAME       only requests of threads of this name\n"
+	"  --comm NAME       only requests of threads of this name (at most 15 bytes)\n"
 	"  --mode R|W|D|F    only reads, writes, discards, flushes\n"
 	"  --min-latency US  only requests that took at least so many microseconds\n"
 	"  --tracing MODE    time the drivers in this mode: block, irq, nvme, scsi, fentry, kprobe; disks without it get\n"
 	"                    block (default: the best of each disk)\n"
 	"  --sample N        only one of N requests, chosen at random\n"
 	"  --scheduler       time in the I/O scheduler, too; costs a program more per request\n"
-	"  --rotate-bytes N  begin a new file after so many bytes, of each that is written; FILE.1, FILE.2 ... are the older ones\n"
+	"  --rotate-bytes N  begin a new file after so many bytes (1048576 or more), of each that is written; FILE.1,\n"
+	"                    FILE.2 ... are the older ones\n"
 	"  --keep-files N    delete all but the latest N older ones (default: keep all)\n"
 	"  --min-free-bytes N  stop when the file system of a FILE has less left (default: 1 % of it, at most 1 GiB)\n"
 	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
@@ -57,7 +59,8 @@ static const char HELP[] =
 	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
 	"  --check           print as JSON whether this machine can be traced, and why not\n"
 	"\n"
-	"A filter that is given more than once takes what any of them names; requests that do not pass are counted.\n"
+	"--device, --cgroup, --pid, --comm and --mode, given more than once, take what any of them names (of other\n"
+	"options the last one counts); requests that do not pass are counted.\n"
 	"Read it with: python -m tracer.summary FILE, or each record: python -m tracer.decode FILE --csv OUT\n"
 	"Exit: 0 ok, 2 usage, 3 cannot trace here, 4 output failed.\n";
 
@@ -264,7 +267,6 @@ int options_parse(struct options *options, int argc, char **argv)
 		.tracing = ANY_TRACING,
 		.ring_bytes = log_default_bytes(),
 		.sample_every = 1,
-		.span_sample_every = 100,
 		.min_free_bytes = -1,
 	};
 	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, &index)) != -1) {
@@ -309,6 +311,16 @@ int options_parse(struct options *options, int argc, char **argv)
 		complain("leave it out, or add --context FILE", "there is no context to leave it out of", "--without");
 		return EXIT_USAGE;
 	}
+	if (options->span_sample_every && !options->spans) {
+		complain("leave it out, or add --spans FILE", "there are no spans to choose from", "--span-sample");
+		return EXIT_USAGE;
+	}
+	if (options->keep_files && !options->rotate_bytes) {
+		complain("leave it out, or add --rotate-bytes N", "there are no older files to delete", "--keep-files");
+		return EXIT_USAGE;
+	}
+	if (!options->span_sample_every)
+		options->span_sample_every = SPAN_SAMPLE_EVERY;
 	if (options->backend == BACKEND_AUTO)
 		options->backend = kernel_suits_core() ? BACKEND_CORE : BACKEND_BCC;
 	return EXIT_OK;

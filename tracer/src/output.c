@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -48,17 +49,22 @@ static int reserve_space(const char *path)
 	return fd;
 }
 
+/* Asked before it is opened, for opening a pipe may wait. A directory cannot be opened, which says enough. */
+static bool keeps_records(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
 int output_open(struct output *output, const struct options *options, struct devices *devices)
 {
-	int code;
-
 	*output = (struct output){.reserve_fd = -1, .devices = devices, .has_returns = options->vfs};
-	code = claim_open(&output->claim, "output", options->output, options);
-	if (code == EXIT_OK && !output->claim.is_file) {
+	if (!keeps_records(options->output)) {
 		complain("name a regular file", "no records can be kept there", "--output %s", options->output);
 		return EXIT_OUTPUT;
 	}
-	return code;
+	return claim_open(&output->claim, "output", options->output, options);
 }
 
 int output_begin(struct output *output)
@@ -267,6 +273,28 @@ void output_append_text(struct output *output, const char *text, size_t length)
 off_t output_bytes(const struct output *output)
 {
 	return output->handed_over + (off_t)(output->filled ? output->filled->used : 0);
+}
+
+bool output_can_replace(const char *path)
+{
+	char temporary[PATH_MAX];
+	struct stat status;
+	int fd;
+
+	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new", path) >= sizeof(temporary)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+		errno = EISDIR;
+		return false;
+	}
+	fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return false;
+	close(fd);
+	unlink(temporary);
+	return true;
 }
 
 bool output_replace(struct output *output, const char *path, const char *text, size_t length)

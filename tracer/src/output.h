@@ -60,6 +60,9 @@ off_t output_bytes(const struct output *output);
 /* Something cannot be written; only the first failure counts. By one thread at a time. */
 void output_fail(struct output *output, const char *path, int error);
 
+/* False, with errno: output_replace() could not. It does not touch what is there. */
+bool output_can_replace(const char *path);
+
 /* Replaces `path` in one step. */
 bool output_replace(struct output *output, const char *path, const char *text, size_t length);
 

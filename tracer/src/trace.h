@@ -28,7 +28,7 @@ struct trace {
 	struct anchor anchor;
 	struct turn turn;
 	long long started_mono_ns, stopped_mono_ns; /* 0 = not yet */
-	const char *reason;			    /* NULL = nothing failed */
+	const char *reason, *place;		    /* what failed, and of which file; NULL = nothing */
 	_Atomic bool is_in_second;		    /* told by the writer, as is the next one */
 	const struct claim *_Atomic short_of_space; /* its file system is almost full; NULL: none is */
 };

@@ -54,21 +54,29 @@ def test_an_input_is_never_overwritten(option: str, trace: Path, tmp_path: Path)
 def test_two_outputs_are_two_files(trace: Path, old: Path) -> None:
     for output in (old, old.with_name("new")):
         assert refused(trace, "--csv", output, "--parquet", output.parent / "." / output.name)
+    os.link(old, old.with_name("hard"))
+    assert refused(trace, "--csv", old, "--parquet", old.with_name("hard"))
     assert old.read_text() == OLD
+
+
+def test_a_node_that_is_no_text(trace: Path) -> None:
+    assert refused(trace, "--node", os.fsdecode(b"n\xff"))
 
 
 @pytest.mark.parametrize("option", ["--csv", "--parquet"])
 def test_what_was_there_stays_until_there_are_rows(option: str, trace: Path, old: Path, tmp_path: Path) -> None:
-    damaged, bad_rules = tmp_path / "damaged.bin", tmp_path / "bad.rules"
+    damaged, bad_rules, no_text = (tmp_path / name for name in ("damaged.bin", "bad.rules", "no_text.rules"))
     damaged.write_bytes(trace.read_bytes()[:1024] + trace.read_bytes()[-64:])
     bad_rules.write_text("wal\n")
+    no_text.write_bytes(b"wal path=/\xff\n")
     output = [option, str(old)]
     assert decode.main([str(tmp_path / "missing.bin"), *output]) == 5
     assert decode.main([str(damaged), *output]) == 5
     # All headers are looked at before the first file is decoded.
     assert decode.main([str(trace), str(tmp_path / "missing.bin"), *output]) == 5
     assert decode.main([str(trace), str(bad_rules), *output]) == 5
-    assert decode.main([str(trace), "--rules", str(bad_rules), *output]) == 2
+    for rules in (bad_rules, no_text):
+        assert decode.main([str(trace), "--rules", str(rules), *output]) == 2
     other = "--parquet" if option == "--csv" else "--csv"
     assert decode.main([str(trace), *output, other, str(tmp_path / "missing" / "out")]) == 4
     assert old.read_text() == OLD

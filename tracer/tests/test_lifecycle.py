@@ -50,6 +50,8 @@ def test_unknown_device_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
         ("--output", "x", "--duration", "1e-10"),
         ("--output", "x", "--duration", "1e10"),
         ("--output", "x", "--ready-fd", "999"),
+        ("--output", "x", "--keep-files", "3"),
+        ("--output", "x", "--span-sample", "10"),
     ],
 )
 def test_wrong_arguments(binary: Path, arguments: tuple[str, ...], tmp_path: Path) -> None:

@@ -243,3 +243,27 @@ def test_a_file_system_that_only_others_see(disk: str, tmp_path: Path) -> None:
     hidden = trace.device(disk)["excluded"]["completion_not_seen"]
     assert len(expected & paths) >= len(expected) - hidden and not {p for p in paths if p.startswith(str(tmp_path))}
     assert read_bytes < 100 * len(Path("/proc/self/mountinfo").read_text())
+
+
+@pytest.mark.parametrize(
+    ("names", "is_known"),
+    [
+        (["d"] * 30 + ["file"], True),
+        (["d"] * 31 + ["file"], False),
+        (["d" * 200] * 5 + ["f" * 17], True),  # 1,023 bytes, counting one more for each
+        (["d" * 200] * 5 + ["f" * 18], False),
+        (["f" * 255], True),
+        (['line\nbreak, "quotes" and \\', "\x7f\x1b[31m\t\u00e9"], True),
+    ],
+    ids=["31 names", "32 names", "1023 bytes", "1024 bytes", "a long name", "odd names"],
+)
+def test_how_long_a_path_may_be(mounted: Path, disk: str, tmp_path: Path, names: list[str], is_known: bool) -> None:
+    path = mounted.joinpath(*names)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(4096))
+    os.sync()
+    with tracing(tmp_path / "io.bin", "--device", disk, "--pid", str(os.getpid()), "--mode", "R") as trace:
+        read_direct(path)
+        assert trace.stop() == 0
+    rows = [r for r in trace.records() if r.inode == path.stat().st_ino]
+    assert [r.path for r in rows] == [str(path) if is_known else None]

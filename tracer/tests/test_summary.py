@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -234,6 +235,36 @@ def test_wrong_arguments(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as raised:
         summary.main([str(trace(tmp_path, [PLAIN])), *arguments])
     assert raised.value.code == 2
+
+
+@pytest.mark.parametrize("program", ["summary", "decode"])
+def test_a_pipe_is_no_trace(program: str, tmp_path: Path) -> None:
+    """It would seem to have no records: how long it is nobody knows."""
+    path = trace(tmp_path, [PLAIN])
+    command = [sys.executable, "-m", f"tracer.{program}", "/dev/stdin"]
+    with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as cat:
+        ended = subprocess.run(command, check=False, stdin=cat.stdout, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (5, "", 1)
+    assert "not a regular file" in ended.stderr
+
+
+def test_more_slowest_than_any_trace_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, [PLAIN, FAST])
+    assert summary.main([str(path), "--slowest", str(10**30), "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["slowest"]) == 2
+
+
+def test_names_do_not_break_the_table(tmp_path: Path) -> None:
+    """Nor do they command the terminal; and a name may have no text at all."""
+    named = replace(PLAIN, comm=b"a\nb\x1b[31m", path="/data/x\ny\t\x7f\u2028z")
+    path = trace(tmp_path, [named]).rename(tmp_path / os.fsdecode(b"io\xff\x1b"))
+    command = [sys.executable, "-m", "tracer.summary", str(path), "--by", "comm", "--by", "path"]
+    for encoding in ("utf-8:strict", "ascii:strict"):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        out = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+        assert all(character.isprintable() for line in out.split("\n") for character in line)
+        assert r"io\udcff\x1b: 1 requests" in out
+        assert out.count(r"a\nb\x1b[31m ") == 2 and out.count(r"/data/x\ny\t\x7f\u2028z") == 2
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
