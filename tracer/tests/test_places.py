@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tracer.tests.test_lifecycle import BESIDE, assert_one_clear_line, run
-from tracer.tests.tracing import fio, read_records, tracing
+from tracer.tests.test_claims import BESIDE
+from tracer.tests.test_lifecycle import assert_one_clear_line, run
+from tracer.tests.tracing import fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 # More than any file system has: the trace ends with a message.
 FULL = ("--min-free-bytes", str(1 << 62))
-
-
-def test_messages_do_not_get_into_the_trace(binary: Path, disk: str, tmp_path: Path) -> None:
-    """Where standard error is closed the output would get its number."""
-    output = tmp_path / "io.bin"
-    command = ["sh", "-c", 'exec "$0" "$@" 2>&-', str(binary), "--output", str(output), "--device", disk]
-    assert subprocess.run([*command, *FULL], check=False, timeout=30).returncode == 4
-    read_records(output)
-    assert output.read_bytes().startswith(b"STRATAIO")
 
 
 def test_messages_come_also_where_ready_was_told(binary: Path, disk: str, tmp_path: Path) -> None:
@@ -60,62 +50,7 @@ def test_records_do_not_go_into_a_pipe(binary: Path, disk: str, tmp_path: Path) 
     assert "regular file" in result.stderr
 
 
-def test_a_signal_ends_waiting_for_who_reads_a_pipe(binary: Path, disk: str, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    command = [str(binary), "--output", str(tmp_path / "io.bin"), "--device", disk, "--context", str(pipe)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
-        try:
-            time.sleep(1)
-            assert waiting.poll() is None
-            waiting.send_signal(signal.SIGTERM)
-            assert waiting.wait(10) == 4
-        finally:
-            waiting.kill()
-        assert waiting.stderr
-        assert_one_clear_line(waiting.stderr.read())
-    assert list(tmp_path.glob("io.bin*")) == []
-
-
-def test_a_pipe_that_somebody_reads_later(disk: str, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with subprocess.Popen(
-        ["sh", "-c", 'sleep 1; exec cat "$0"', str(pipe)], stdout=subprocess.PIPE, text=True
-    ) as reader:
-        arguments = ("--device", disk, "--context", str(pipe), "--duration", "1.5")
-        with tracing(tmp_path / "io.bin", *arguments) as trace:
-            assert trace.process.wait(10) == 0
-        assert reader.stdout
-        assert len(reader.stdout.read().splitlines()) == 3, "columns, a second, the rest"
-
-
-@pytest.mark.parametrize("option", BESIDE)
-@pytest.mark.parametrize("behind", [".json.new", ".new"])
-def test_no_option_has_a_name_that_the_tracer_uses(binary: Path, tmp_path: Path, option: str, behind: str) -> None:
-    """A status comes as FILE.json.new, a file that follows another one as FILE.new."""
-    output = tmp_path / "io.bin"
-    command = ("--output", str(output), "--duration", "0.1", f"--{option}", f"{output}{behind}")
-    result = run(binary, *command)
-    assert result.returncode == 4
-    assert_one_clear_line(result.stderr)
-    assert f"--{option} {output}{behind}" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 ROTATED = ("--rotate-bytes", str(1 << 20))
-
-
-def test_rotation_does_not_take_the_file_of_another_tracer(disk: str, tmp_path: Path) -> None:
-    output = tmp_path / "io.bin"
-    with tracing(Path(f"{output}.new"), "--device", disk) as other:
-        content = other.output.read_bytes()
-        with tracing(output, "--device", disk, *ROTATED) as trace:
-            fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--direct=1", "--number_ios=20000")
-            assert trace.process.wait(10) == 4
-        assert other.output.read_bytes().startswith(content)
-        assert other.stop() == 0
-    assert len(other.records()) == other.device(disk)["emitted"] >= 20000 - _not_seen(other.device(disk))
 
 
 def _not_seen(device: dict[str, Any]) -> int:
@@ -136,18 +71,18 @@ def test_a_link_is_not_rotated(binary: Path, tmp_path: Path, option: str) -> Non
     assert sorted(tmp_path.iterdir()) == [elsewhere, link]
 
 
-@pytest.mark.parametrize("name", ["n" * 255, "n" * 247, "folder"])
-def test_what_was_there_stays_when_no_status_can_be_beside_it(binary: Path, tmp_path: Path, name: str) -> None:
-    """A name that gets too long, or is a folder's."""
-    output = tmp_path / name
+@pytest.mark.parametrize("taken", [".json", ".json.new"])
+def test_what_was_there_stays_when_no_status_can_be_beside_it(binary: Path, tmp_path: Path, taken: str) -> None:
+    output = tmp_path / "io.bin"
     output.write_text("precious")
-    (tmp_path / "folder.json").mkdir()
+    folder = tmp_path / f"io.bin{taken}"
+    folder.mkdir()
     result = run(binary, "--output", str(output), "--duration", "0.1")
     assert result.returncode == 4
     assert_one_clear_line(result.stderr)
-    assert "status" in result.stderr
+    assert f"its status {output}.json" in result.stderr
     assert output.read_text() == "precious"
-    assert sorted(tmp_path.iterdir()) == sorted([output, tmp_path / "folder.json"])
+    assert sorted(tmp_path.iterdir()) == [output, folder]
 
 
 @pytest.mark.parametrize("length", [4087, 4091, 4095])
