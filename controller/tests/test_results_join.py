@@ -226,6 +226,19 @@ def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     assert all(row["n"] == "1" and row["ci_low"] == row["ci_high"] == "" for row in values.values())
 
 
+@pytest.mark.parametrize("name", ["mode=fast", "node=5", "copy[1]", "copy*"])
+def test_the_name_of_the_results_folder_is_no_part_of_the_data(tmp_path: Path, name: str) -> None:
+    """Nor is it a pattern: the other folder, which it would fit, has a trace of ten rows."""
+    plain, other = (write_run(tmp_path / folder, phases=SHORT, nodes=("node1",)).store for folder in ("plain", "copy1"))
+    path = other.node_dir("node1") / "io.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 10), path)
+    named = shutil.copytree(plain.path, tmp_path / name / "demo" / plain.run_id)
+    outcomes = [finish(folder) for folder in (plain.path, named)]
+    assert [outcome.manifest["status"] for outcome in outcomes] == ["complete", "complete"]
+    for table in schema.TABLES[:4]:
+        assert (named / table.path).read_bytes() == (plain.path / table.path).read_bytes(), table.path
+
+
 def test_a_run_without_any_trace_still_joins(tmp_path: Path) -> None:
     nodes = ("node1", "node2")
     written = write_run(tmp_path, phases=SHORT, nodes=nodes, untraced=nodes)

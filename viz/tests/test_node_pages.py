@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,15 @@ def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
         rows = pd.read_parquet(complete_run.node_dir(node) / "io.parquet")
         assert amount == rows["size_bytes"].sum()
     assert set(by_node) == set(joined["node"])
+
+
+@pytest.mark.parametrize("name", ["component=wal", "size_bytes=7"])
+def test_the_name_of_the_results_folder_is_no_part_of_a_nodes_data(
+    complete_run: RunStore, tmp_path: Path, name: str
+) -> None:
+    named = load_node_data(shutil.copytree(complete_run.path, tmp_path / name / "run"))
+    plain = load_node_data(complete_run.path)
+    assert named.components.equals(plain.components) and named.in_flight.equals(plain.in_flight)
 
 
 def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:
