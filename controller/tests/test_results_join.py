@@ -205,6 +205,36 @@ def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp
     assert [float(row["throughput_ops_per_s"]) for row in ops][2:9] == [200.0] * 7
 
 
+@pytest.mark.parametrize(("begin_ns", "drift_ppm"), [(500_020_000, 0), (500_600_000, 20), (499_400_000, -20)])
+def test_a_second_whose_middle_is_a_buckets_edge_looks_neither_fast_nor_idle(
+    tmp_path: Path, begin_ns: int, drift_ppm: int
+) -> None:
+    """Logs give times to the millisecond, and clocks drift: intervals move over the edge, or one of them does. Here
+    the client does 100 operations in each of 60 seconds."""
+    phases = (Phase("r", "run", "w", 0.0, 62.0, {"READ": 6000}, {"READ": 1.0}),)
+    store = write_run(tmp_path, phases=phases, clients=("c",), nodes=(), ios_per_second=0).store
+    offsets = [(second, second * 1000 * drift_ppm) for second in (0, 100)]
+    clock = [f"{T0 + s * SECOND + off},{s * SECOND + off},{off},100000" for s, off in offsets]
+    (store.node_dir("c") / "clock.csv").write_text(
+        "\n".join(["t_unix_ns,t_mono_ns,offset_ns,error_bound_ns", *clock, ""])
+    )
+    begin = T0 + begin_ns
+    folder = store.client_dir("c", "r")
+    steady = [{"start": begin + i * SECOND // 100, "latency_ns": 1_000_000} for i in range(6000)]
+    write_hdr(folder / "READ.hdr", steady, begin)
+    (folder / "ops.bin").unlink()  # it would say what its clocks were
+    summary = json.loads((folder / "summary.json").read_text())
+    times = {"start_unix_ns": begin, "end_unix_ns": begin + 60 * SECOND}
+    (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+    join(store.path)
+    with store.joined("ops.csv").open(newline="") as file:
+        ops = list(csv.DictReader(file))
+    assert sum(int(row["count"]) for row in ops) == 6000
+    busy = [row["throughput_ops_per_s"] or "nan" for row in ops if row["count"] != "0"]
+    assert list(map(float, busy)) == pytest.approx([100.0] * len(busy), abs=0.1)
+    assert {row["throughput_ops_per_s"] for row in ops if row["count"] == "0"} <= {""}
+
+
 def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     values = {(row["phase"], row["op"], row["metric"]): row for row in rows(truth, "summary.csv")}
     assert float(values["a-run", "READ", "count"]["value"]) == 140
