@@ -11,6 +11,7 @@ Every table is one Ibis expression; DuckDB evaluates them here. What the rules a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -37,6 +38,7 @@ from controller.results.engine import engine
 from controller.results.operations import operation_grid, ops_expression, run_statistics
 from controller.results.store import read_json
 from controller.results.summary import summary_table
+from controller.results.timeline import Timeline
 
 _ROWS_SCHEMA = pa.schema(
     [
@@ -101,9 +103,8 @@ def joined_rows(run: Run) -> pa.Table:
         for span in timeline.spans
         for bucket in timeline.buckets(span.start_unix_ns, span.end_unix_ns)
     }
-    busy = {bucket for bucket, _ in within}
-    idle = set(timeline.buckets(timeline.start_unix_ns, timeline.end_unix_ns)) - busy
-    cells = sorted(within | {(bucket, schema.BETWEEN_PHASES) for bucket in idle})
+    between = {(bucket, schema.BETWEEN_PHASES) for span in _gaps(timeline) for bucket in timeline.buckets(*span)}
+    cells = sorted(within | between)
     rows = []
     for node in database_nodes(run):
         window = traced_window(run, node)
@@ -113,6 +114,15 @@ def joined_rows(run: Run) -> pa.Table:
             for bucket, phase in cells
         ]
     return pa.Table.from_pylist(rows, schema=_ROWS_SCHEMA)
+
+
+def _gaps(timeline: Timeline) -> Iterator[tuple[int, int]]:
+    """[start, end) of what lies between the phases, before the first and behind the last."""
+    begin = timeline.start_unix_ns
+    for span in timeline.spans:
+        yield begin, span.start_unix_ns
+        begin = span.end_unix_ns
+    yield begin, timeline.end_unix_ns
 
 
 def traced_window(run: Run, node: str) -> tuple[int, int] | None:

@@ -175,6 +175,22 @@ def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Trut
     assert run and all(row["insert_count"] == "" and row["update_count"] != "" for row in run)
 
 
+def test_a_bucket_has_a_row_for_each_part_on_every_node_whether_it_did_io_or_not(tmp_path: Path) -> None:
+    """Here phases begin at 0.6 and 2.9 s and end at 2.3 and 5.5 s; the run ends at 6.5 s."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1", "node2", "node3"), untraced=("node3",))
+    path = written.store.node_dir("node1") / "io.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    join(written.store.path)
+    parts: dict[str, set[tuple[int, str]]] = defaultdict(set)
+    for row in rows(written, "joined.csv"):
+        parts[row["node"]].add((int(row["bucket_start_us"]) // 1_000_000, row["phase"]))
+        assert row["io_reads"] == "0" if row["node"] == "node1" else (row["io_reads"] == "") == (row["node"] == "node3")
+    load, run, between = "a-load", "a-run", schema.BETWEEN_PHASES
+    every = {(0, load), (1, load), (2, load), (2, run), (3, run), (4, run), (5, run)}
+    every |= {(second, between) for second in (0, 2, 5, 6)}
+    assert parts == dict.fromkeys(("node1", "node2", "node3"), every)
+
+
 def test_zero_operations_in_a_bucket_of_the_window_are_counted_as_zero(tmp_path: Path) -> None:
     phases = (Phase("r", "run", "w", 0.0, 30.0, {"READ": 3}, {"READ": 1.0}),)
     written = write_run(tmp_path, phases=phases, clients=("c",))
