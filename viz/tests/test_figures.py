@@ -154,6 +154,26 @@ def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunSt
         assert figure.plot is None and figure.caption.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "failed", "drawn", "said"),
+    [
+        (0.05, 0, (False, True), "No bucket was measured for a tenth of its length"),
+        (3.0, 50, (True, False), "No operation was successful"),
+    ],
+    ids=["too short", "all failed"],
+)
+def test_operations_that_cannot_be_drawn_are_not_said_to_be_missing(
+    tmp_path: Path, seconds: float, failed: int, drawn: tuple[bool, bool], said: str
+) -> None:
+    phase = Phase("a-run", "run", "a", 0.3, seconds, {"READ": 50}, {"READ": 1.0}, {"READ": failed})
+    store = write_run(tmp_path, phases=(phase,), nodes=("node1",)).store
+    finish(store.path)
+    run = load_run(store.path)
+    figures = (operations.throughput(run), operations.latency(run))
+    assert tuple(figure.plot is not None for figure in figures) == drawn
+    assert next(figure.caption for figure in figures if figure.plot is None).startswith(said)
+
+
 def test_a_node_without_io_is_not_called_untraced(tmp_path: Path) -> None:
     store = write_run(tmp_path, nodes=("node1",), ios_per_second=0).store
     finish(store.path)

@@ -14,7 +14,7 @@ from controller.results.store import RunStore
 from viz.page import Cell, number, table
 from viz.report import header, remarks, verdict, write_report
 from viz.run_data import load_run
-from viz.tables import headline
+from viz.tables import accounts, headline
 
 
 def text_of(store: RunStore) -> str:
@@ -54,6 +54,12 @@ def test_calls_on_files_are_told_with_their_means(complete_run: RunStore, untrac
     # 1,800,000 ns in 900 calls and 25,000,000 ns in 100
     assert re.findall(r">([\d.,]+)</td>", row) == ["900", "100", "0.900", "2", "250"]
     assert "Calls on files were not counted." in text_of(untraced_run)
+
+
+def test_a_node_without_a_disk_to_trace_has_a_row_that_says_so(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    without = replace(run, traces={node: trace | {"devices": []} for node, trace in run.traces.items()})
+    assert re.findall(r"<tr><td>(node\d)</td>.*?<td>no disk was traced</td></tr>", accounts(without)) == run.nodes
 
 
 def test_the_description_of_the_experiment_is_a_line_of_the_page(complete_run: RunStore) -> None:
