@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -52,6 +53,8 @@ _ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 900
 _LEGEND_PX, _SYMBOL_PX, _LEGEND_CHARACTER_PX, _BUTTONS_PX = 20, 45, 7.8, 240
 #: Further space where panels have titles, and the share of the plot's width that an axis' title and numbers take.
 _TITLES_PX, _AXIS_SHARE = 10, 0.1
+#: What the title of an axis can hold where the panel is lowest.
+_TITLE_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,19 @@ def _panel_share(plot: go.Figure) -> float:
     """The part of the plot's width that the first panel has."""
     first, last = next(plot.select_xaxes()).domain or (0.0, 1.0)
     return float(last - first)
+
+
+def beside_panel(name: str) -> str:
+    """A node's name for the title of an axis, which may not be longer than its panel: in lines, ended by one of the
+    name's dots or dashes where it has them."""
+    lines = [""]
+    for part in re.findall(r"[^.\-_]+[.\-_]*|[.\-_]+", name):
+        for start in range(0, len(part), _TITLE_CHARACTERS):
+            piece = part[start : start + _TITLE_CHARACTERS]
+            if len(lines[-1]) + len(piece) > _TITLE_CHARACTERS:
+                lines.append("")
+            lines[-1] += piece
+    return "<br>".join(line for line in lines if line)
 
 
 def thin(
