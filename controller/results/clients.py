@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.errors import DataError
-from controller.results import hdr
+from controller.results import hdr, shapes
 from controller.results.clock import NodeClock
 from controller.results.oplog import epoch_ns
+from controller.results.shapes import misfit
 from controller.results.store import RunStore, read_json
 from controller.results.timeline import Timeline
 
@@ -129,10 +130,7 @@ def _read_client(store: RunStore, client: str, phase: str, clock: NodeClock) -> 
     summary = read_json(path)
     if summary.get("schema_version") != SUMMARY_VERSION:
         raise DataError(f"{path} has schema_version {summary.get('schema_version')!r}, not {SUMMARY_VERSION}")
-    operations = summary.get("operations")
-    if not isinstance(operations, dict) or not all(
-        isinstance(values, dict) and type(values.get("count")) is int for values in operations.values()
-    ):
-        raise DataError(f"{path} has no usable `operations`")
+    if where := misfit(summary, shapes.SUMMARY):
+        raise DataError(f"{path} has no usable `{where}`")
     start, end = (clock.one_to_controller(summary.get(name), epoch, path) for name in ("start_unix_ns", "end_unix_ns"))
     return ClientPhase(client, phase, folder, summary, start, end, epoch)
