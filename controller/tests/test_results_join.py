@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -283,6 +284,15 @@ def test_the_name_of_the_results_folder_is_no_part_of_the_data(tmp_path: Path, n
     assert [outcome.manifest["status"] for outcome in outcomes] == ["complete", "complete"]
     for table in schema.TABLES[:4]:
         assert (named / table.path).read_bytes() == (plain.path / table.path).read_bytes(), table.path
+
+
+def test_a_sum_that_no_double_holds_to_the_last_digit_is_no_traceback(tmp_path: Path) -> None:
+    store = write_run(tmp_path, phases=SHORT, nodes=("node1",)).store
+    path = store.node_dir("node1") / "io.parquet"
+    table = pq.read_table(path)
+    place, sizes = table.schema.get_field_index("size_bytes"), [(1 << 53) + 1] * table.num_rows
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.array(sizes, pa.int64())), path)
+    assert finish(store.path).trusted
 
 
 def test_a_run_without_any_trace_still_joins(tmp_path: Path) -> None:
