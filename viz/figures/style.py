@@ -106,10 +106,15 @@ def _legend_lines(plot: go.Figure) -> int:
 
 def time_axis(plot: go.Figure, timeline: Timeline, last_row: int, columns: int = 1) -> None:
     """One time axis in seconds since the run's start, titled below the last row only."""
-    seconds = (timeline.end_unix_ns - timeline.start_unix_ns) / 1e9
-    plot.update_xaxes(range=[0, seconds], hoverformat=".3f")
+    plot.update_xaxes(range=[0, _axis_s(timeline)], hoverformat=".3f")
     for column in range(1, columns + 1):
         plot.update_xaxes(title_text="Time since the run's start (s)", row=last_row, col=column)
+
+
+def _axis_s(timeline: Timeline) -> float:
+    """Up to the end of the run's last bucket: at its middle is its value, and the run may end before."""
+    buckets = len(timeline.buckets(timeline.start_unix_ns, timeline.end_unix_ns))
+    return max(buckets, 1) * timeline.bucket_ns / 1e9
 
 
 def logarithmic(plot: go.Figure, values: pd.DataFrame) -> None:
@@ -137,7 +142,7 @@ def _short(number: float) -> str:
 
 def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
     """Shade every phase on all panels, label it above the first; returns how many rows the labels take."""
-    total_s = max(timeline.end_unix_ns - timeline.start_unix_ns, 1) / 1e9
+    total_s = _axis_s(timeline)
     character_s = _CHARACTER_PX / (_PLOT_PX * _panel_share(plot)) * total_s
     panels = dict.fromkeys((trace.xaxis or "x", trace.yaxis or "y") for trace in plot.data)
     columns = _columns(plot)

@@ -26,8 +26,11 @@ from controller.results.timeline import Timeline
 from controller.results.validate import check_files
 from controller.tests.synthetic import T0
 from controller.tests.synthetic.run import write_run
+from viz.figures.layers import latency_per_layer
 from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
+from viz.figures.operations import latency, throughput
+from viz.figures.style import Figure
 from viz.node_data import UNEXPLAINED, in_flight_expression, load_node_data
 from viz.report import write_report
 from viz.run_data import load_run
@@ -101,6 +104,23 @@ def test_a_run_of_one_bucket_is_seen(tmp_path: Path) -> None:
     lines = [line for figure in figures if figure.plot for line in figure.plot.data]
     assert len(lines) >= 3 * 6 and all(len(line.x) == 1 or line.name in TIMED for line in lines)
     assert {line.mode for line in lines} == {"lines+markers"}
+    assert all(inside_its_panel(figure) for figure in figures)
+
+
+@pytest.mark.parametrize("bucket_ms", [1000, 4000, 20_000])
+def test_no_bucket_is_drawn_beside_the_panels(tmp_path: Path, bucket_ms: int) -> None:
+    """The run ends after 29.7 s, before the middle of its last bucket where that has 20 s."""
+    store = write_run(tmp_path, nodes=("node1",), bucket_ms=bucket_ms, target=True).store
+    finish(store.path)
+    run = load_run(store.path)
+    drawn = (throughput(run), latency(run), latency_per_layer(run), requests_per_node(run))
+    assert all(inside_its_panel(figure) for figure in (*drawn, *panels(run, load_node_data(store.path))))
+
+
+def inside_its_panel(figure: Figure) -> bool:
+    assert figure.plot is not None
+    first, last = next(figure.plot.select_xaxes()).range
+    return all(first <= x <= last for line in figure.plot.data for x in line.x)
 
 
 def test_a_name_of_a_node_cannot_become_markup(tmp_path: Path) -> None:
