@@ -25,12 +25,13 @@ from controller.results.store import RunStore
 from controller.results.timeline import Timeline
 from controller.results.validate import check_files
 from controller.tests.synthetic import T0
+from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
 from viz.figures.layers import latency_per_layer
 from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
 from viz.figures.operations import latency, throughput
-from viz.figures.style import Figure
+from viz.figures.style import MOST_POINTS, Figure
 from viz.node_data import UNEXPLAINED, in_flight_expression, load_node_data
 from viz.report import write_report
 from viz.run_data import load_run
@@ -115,6 +116,18 @@ def test_no_bucket_is_drawn_beside_the_panels(tmp_path: Path, bucket_ms: int) ->
     run = load_run(store.path)
     drawn = (throughput(run), latency(run), latency_per_layer(run), requests_per_node(run))
     assert all(inside_its_panel(figure) for figure in (*drawn, *panels(run, load_node_data(store.path))))
+
+
+def test_a_figure_of_a_long_run_says_that_not_every_point_is_drawn(tmp_path: Path) -> None:
+    """Also where the others' nodes have few: node1 is idle but for its first seconds."""
+    long = Phase("r", "run", "w", 0.0, MOST_POINTS + 100.0, {"READ": 10}, {"READ": 1.0})
+    store = write_run(tmp_path, phases=(long,), clients=("c",), nodes=("node1", "node2"), ios_per_second=4).store
+    path = store.node_dir("node1") / "io.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 50), path)
+    finish(store.path)
+    run = load_run(store.path)
+    figures = [latency_per_layer(run), requests_per_node(run), *panels(run, load_node_data(store.path))]
+    assert [f"at most {MOST_POINTS} are drawn" in figure.caption for figure in figures] == [True] * 4
 
 
 def inside_its_panel(figure: Figure) -> bool:
