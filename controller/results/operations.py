@@ -58,17 +58,17 @@ def run_statistics(histograms: ir.Table, keys: list[str]) -> ir.Table:
     )
 
 
-def operation_grid(run: Run, counts: pa.Table, windows: dict[tuple[str, str], tuple[int, int]]) -> pa.Table:
+def operation_grid(run: Run, intervals: pa.Table, windows: dict[tuple[str, str], tuple[int, int]]) -> pa.Table:
     """The cells of ops.csv inside the measured windows of the clients: bucket, phase, op and the seconds measured.
 
     In these cells a count of 0 is a fact. An operation belongs to a phase when any client counted it there.
     """
     operations: dict[str, set[str]] = {}
-    for phase, op in zip(counts["phase"].to_pylist(), counts["op"].to_pylist(), strict=True):
+    for phase, op in operations_of(intervals):
         operations.setdefault(phase, set()).add(op)
     for part in run.clients:
         operations.setdefault(part.phase, set()).update(part.operations)
-    logged = _logged_intervals(counts)
+    logged = _logged_intervals(intervals)
     by_phase: dict[str, list[Client]] = {}
     for (client, phase), window in windows.items():
         by_phase.setdefault(phase, []).append((window, logged.get((client, phase), [])))
@@ -83,11 +83,16 @@ def operation_grid(run: Run, counts: pa.Table, windows: dict[tuple[str, str], tu
     return pa.Table.from_pylist(rows, schema=_GRID_SCHEMA)
 
 
-def _logged_intervals(counts: pa.Table) -> dict[tuple[str, str], list[Interval]]:
+def operations_of(table: pa.Table) -> set[tuple[str, str]]:
+    """(phase, op) of the rows of a table."""
+    return {(row["phase"], row["op"]) for row in table.group_by(["phase", "op"]).aggregate([]).to_pylist()}
+
+
+def _logged_intervals(intervals: pa.Table) -> dict[tuple[str, str], list[Interval]]:
     """(client, phase) -> the intervals of its histograms, in their order."""
     found: dict[tuple[str, str], list[Interval]] = {}
     keys = ["client", "phase", "interval_start_unix_ns"]
-    longest = counts.group_by(keys).aggregate([("interval_ns", "max")]).sort_by([(key, "ascending") for key in keys])
+    longest = intervals.group_by(keys).aggregate([("interval_ns", "max")]).sort_by([(key, "ascending") for key in keys])
     for row in longest.to_pylist():
         found.setdefault((row["client"], row["phase"]), []).append(
             (row["interval_start_unix_ns"], row["interval_ns_max"])

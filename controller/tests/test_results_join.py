@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -316,6 +317,21 @@ def test_a_second_join_writes_the_same(truth: Truth) -> None:
     before = {path.name: path.read_bytes() for path in (truth.store.path / "joined").iterdir()}
     join(truth.store.path)
     assert {path.name: path.read_bytes() for path in (truth.store.path / "joined").iterdir()} == before
+
+
+def test_histograms_are_merged_one_operation_after_the_other(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a long run at once are more than fits into memory."""
+    made = ibis.memtable
+    together: list[int] = []
+
+    def watched(table: pa.Table) -> Any:
+        if "value_high_ns" in table.column_names:
+            together.append(len(table.group_by(["phase", "op"]).aggregate([])))
+        return made(table)
+
+    monkeypatch.setattr(ibis, "memtable", watched)
+    join(truth.store.path)
+    assert together == [1, 1, 1]
 
 
 @pytest.mark.parametrize(("bucket_ms", "error"), [(0, ConfigError), (999, ConfigError)])
