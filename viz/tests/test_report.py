@@ -81,6 +81,14 @@ def test_the_first_sentence_does_not_make_a_zero_of_what_is_unknown(
     assert "an unknown number lost" in verdict(replace(run, traces={"node1": {"emitted": 5}}))
 
 
+def test_the_first_sentence_counts_one_as_one(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    everything = run.summary[(run.summary["op"] == "all") & (run.summary["phase"] == "content-run")]
+    one = everything.assign(value=(everything["metric"] == "count").astype(float))
+    timeline = replace(run.timeline, spans=run.timeline.spans[:1])
+    assert verdict(replace(run, summary=one, timeline=timeline)).startswith("1 operation in 1 phase, 0 failed; ")
+
+
 def test_results_of_an_open_loop_show_what_a_user_waited(complete_run: RunStore, gappy_run: RunStore) -> None:
     run = load_run(complete_run.path)
     (row,) = re.findall(r"<td>READ</td>.*?</tr>", headline(run).split("messenger-run")[1])
