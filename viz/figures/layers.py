@@ -58,6 +58,7 @@ def latency_per_layer(run: RunData) -> Figure:
     time_axis(plot, run.timeline, len(nodes), columns=2)
     caption = (
         f"All I/Os of a node that started in a bucket of {run.bucket_s:g} s; logarithmic, one scale for all."
+        " Each layer's are over the I/Os that show it, so that one which few have (VFS) may lie above the total."
         f"{_absent(run, rows, nodes)}{thinning_note(int(rows['node'].value_counts().max()))}"
     )
     return Figure(name, title, caption, finish(plot, 110 + 210 * len(nodes), run.timeline))
