@@ -348,7 +348,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _join(options: argparse.Namespace) -> int:
     store = _find(options)
-    finished = finish(store.path, io_csv=bool(store.plan()["io_csv"]))
+    finished = finish(store.path, io_csv=bool(store.plan().get("io_csv", True)))
     print(store.joined("joined.csv"))
     for finding in finished.findings:
         print(f"strata: {finding.severity}: {finding}", file=sys.stderr)

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.doctor import Finding
-from controller.errors import StrataError
+from controller.errors import DataError, StrataError
 from controller.results import schema
 from controller.results.intervals import Estimate
 from controller.results.store import RunStore
@@ -42,8 +42,8 @@ def verdict(result: Verdict, form: str) -> str:
     if form != "table":
         return run(result.store, form)
     manifest = result.store.manifest()
-    lines = [f"run {result.store.run_id}: {manifest['status']}"]
-    lines += [f"  because {reason}" for reason in manifest["reasons"]]
+    lines = [f"run {result.store.run_id}: {_status(manifest)}"]
+    lines += [f"  because {reason}" for reason in manifest.get("reasons", [])]
     lines += [_summary_table(result.store), *_tracing_lines(result.store)]
     lines += [f"warning: {warning}" for warning in manifest.get("warnings", [])]
     lines.append(f"results: {result.store.path}")
@@ -104,7 +104,7 @@ def run(store: RunStore, form: str) -> str:
     manifest = store.manifest()
     if form == "json":
         return json.dumps({"manifest": manifest, "summary": rows}, indent=1)
-    head = f"run {store.run_id} ({manifest['experiment']}): {manifest['status']}"
+    head = f"run {store.run_id} ({_experiment(store, manifest)}): {_status(manifest)}"
     reasons = [f"  because {reason}" for reason in manifest.get("reasons", [])]
     lines = [head, *reasons, _summary_table(store), *_tracing_lines(store), f"results: {store.path}"]
     return "\n".join(line for line in lines if line)
@@ -117,15 +117,23 @@ def run_list(stores: list[RunStore], form: str) -> str:
         try:
             manifest = store.manifest()
         except StrataError as error:
-            manifest = {"experiment": store.path.parent.name, "status": f"unreadable: {error.what}"}
+            manifest = {"status": f"unreadable: {error.what}"}
         tags = " ".join(f"{key}={value}" for key, value in manifest.get("tags", {}).items())
-        status = manifest["status"]
-        rows.append({"run": store.run_id, "experiment": manifest["experiment"], "status": status, "tags": tags})
+        experiment = _experiment(store, manifest)
+        rows.append({"run": store.run_id, "experiment": experiment, "status": _status(manifest), "tags": tags})
     if form == "json":
         return json.dumps(rows, indent=1)
     return (
         _csv(rows) if form == "csv" else _table(["run", "experiment", "status", "tags"], [[*r.values()] for r in rows])
     )
+
+
+def _experiment(store: RunStore, manifest: dict[str, Any]) -> str:
+    return str(manifest.get("experiment") or store.path.parent.name)
+
+
+def _status(manifest: dict[str, Any]) -> str:
+    return str(manifest.get("status") or "of unknown status")
 
 
 def doctor(findings: list[Finding]) -> str:
@@ -144,8 +152,11 @@ def _summary(store: RunStore) -> list[dict[str, str]]:
 def _rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except (ValueError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read: {error}", hint="make it again: `strata join RUN`") from error
 
 
 def _summary_table(store: RunStore) -> str:
@@ -175,8 +186,8 @@ def _tracing_lines(store: RunStore) -> list[str]:
     lines = []
     missing: dict[str, list[str]] = {}
     for node, trace in sorted(store.manifest().get("tracing", {}).items()):
-        if trace["state"] != "traced":
-            missing.setdefault(f"no layer is traced: {trace['reason']}", []).append(node)
+        if trace.get("state") != "traced":
+            missing.setdefault(f"no layer is traced: {trace.get('reason') or 'no reason given'}", []).append(node)
             continue
         if "completions" in trace:
             unseen = f", {trace['unseen']:,} more that no probe saw" if trace.get("unseen") else ""

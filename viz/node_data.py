@@ -13,7 +13,7 @@ import pandas as pd
 from controller.errors import DataError
 from controller.results.block_io import traced_files
 from controller.results.convert import open_run
-from controller.results.engine import engine
+from controller.results.engine import engine, parquet_rows
 from controller.results.timeline import Timeline, bucket_of
 
 #: Component of I/O that no file and no rule of the tracer's explains.
@@ -33,12 +33,12 @@ class NodeData:
 def load_node_data(run_dir: Path) -> NodeData:
     """Both tables of a run's traced nodes, without rows where nothing happened. DataError for damaged traces."""
     run = open_run(run_dir)
-    files = [str(path) for path in traced_files(run).values()]
+    files = list(traced_files(run).values())
     if not files:
         keys = ["node", "bucket_start_us"]
         return NodeData(pd.DataFrame(columns=[*keys, "requests"]), pd.DataFrame(columns=[*keys, "component", "bytes"]))
     with engine() as connection:
-        rows = connection.read_parquet(files).select(*_NEEDED)
+        rows = parquet_rows(connection, files).select(*_NEEDED)
         _refuse_endless(connection, rows, run.timeline)
         return NodeData(
             connection.to_pandas(in_flight_expression(rows, run.timeline)),

@@ -63,16 +63,20 @@ def verdict(run: RunData) -> str:
     """What was done and what was lost, in numbers."""
     everything = run.summary[run.summary["op"] == ALL_OPERATIONS]
     totals = everything.groupby("metric")["value"].sum()
-    phases = f"in {len(run.timeline.spans)} phases"
+    phases = f"in {_counted(len(run.timeline.spans), 'phase')}"
     done = f"No client has reported an operation {phases}"
     if "count" in totals:
-        done = f"{int(totals['count']):,} operations {phases}, {int(totals['errors']):,} failed"
+        done = f"{_counted(int(totals['count']), 'operation')} {phases}, {int(totals['errors']):,} failed"
     took = f"The run took {(run.timeline.end_unix_ns - run.timeline.start_unix_ns) / 1e9:,.0f} s."
     if not run.traces:
         return f"{done}; no I/O was traced. {took}"
-    nodes = f"{len(run.traces)} node{'s' if len(run.traces) != 1 else ''}"
+    nodes = _counted(len(run.traces), "node")
     emitted, dropped = _total(run, "emitted") or "an unknown number of", _total(run, "dropped") or "an unknown number"
     return f"{done}; {emitted} I/Os traced on {nodes}, {dropped} lost. {took}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' if number != 1 else ''}"
 
 
 def _total(run: RunData, counter: str) -> str:

@@ -111,7 +111,10 @@ def accounts(run: RunData) -> str:
         if node not in run.traces:
             rows.append([Cell(node), Cell(UNKNOWN), *[number(None)] * 5, Cell(""), Cell(run.missing_trace(node))])
             continue
-        for device in run.traces[node].get("devices", []):
+        devices = run.traces[node]["devices"]
+        if not devices:
+            rows.append([Cell(node), Cell(UNKNOWN), *[number(None)] * 5, Cell(""), Cell("no disk was traced")])
+        for device in devices:
             found = run.io_rows.get(node, {}).get(device["device"], 0)
             rows.append([Cell(node), *_account(device, found)])
     if not rows:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from controller.results import schema
 from controller.results.convert import Run
+from controller.results.engine import parquet_rows
 from controller.results.timeline import Timeline, bucket_of
 
 _IO_NEEDED = pa.schema(
@@ -40,7 +41,7 @@ def database_nodes(run: Run) -> list[str]:
 def io_rows(connection: Any, files: list[Path], timeline: Timeline) -> ir.Table:
     """I/O rows of all nodes with their bucket and phase."""
     if files:
-        rows = connection.read_parquet([str(path) for path in files]).select(*_IO_NEEDED.names)
+        rows = parquet_rows(connection, files).select(*_IO_NEEDED.names)
     else:
         rows = ibis.memtable(_IO_NEEDED.empty_table())
     inside = [

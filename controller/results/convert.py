@@ -13,9 +13,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from controller.errors import DataError
+from controller.results import shapes
 from controller.results.clients import ClientPhase, read_clients
 from controller.results.clock import NodeClock, bucket_ns, read_clock
 from controller.results.oplog import operation_table, read_operation_log
+from controller.results.shapes import misfit
 from controller.results.store import RunStore, disk_errors
 from controller.results.timeline import Timeline, read_timeline
 
@@ -42,15 +44,10 @@ def open_run(run_dir: Path) -> Run:
 
 
 def _checked_plan(store: RunStore) -> dict[str, Any]:
-    """plan.json, with the members that are relied on: phases with their shards, nodes with their roles."""
+    """plan.json, its members known to be what is relied on."""
     plan = store.plan()
-    try:
-        for phase in plan["phases"]:
-            shards = [(str(shard["client"]), shard["key_start"], shard["key_end"]) for shard in phase["shards"]]
-            _ = (str(phase["name"]), str(phase["kind"]), phase["record_count"], shards)
-        _ = [(str(node["name"]), set(node["roles"])) for node in plan["nodes"]]
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{store.path / 'plan.json'} lacks what every plan has: {error!r}") from error
+    if where := misfit(plan, shapes.PLAN):
+        raise DataError(f"{store.path / 'plan.json'} lacks what every plan has: no usable `{where}`")
     return plan
 
 

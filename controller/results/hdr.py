@@ -84,6 +84,18 @@ def log_content(path: Path) -> tuple[str, str] | None:
 
 def read_intervals(path: Path) -> Iterator[Interval]:
     """The intervals of one log. A last line without its end is left out: the writer was killed in it."""
+    for number, start_ns, length_ns, payload in _lines(path):
+        yield Interval(start_ns, length_ns, *_counts(path, number, payload))
+
+
+def interval_times(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and lengths of the intervals of one log, in ns; what was counted in them is not looked at."""
+    times = np.array([(start_ns, length_ns) for _, start_ns, length_ns, _ in _lines(path)], np.int64).reshape(-1, 2)
+    return times[:, 0], times[:, 1]
+
+
+def _lines(path: Path) -> Iterator[tuple[int, int, int, str]]:
+    """Of each interval: its line's number, start and length in ns, and its encoded histogram."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -98,8 +110,7 @@ def read_intervals(path: Path) -> Iterator[Interval]:
         if match is None:
             raise DataError(f"{path} line {number} is no histogram interval")
         start_ns = base_ns + _nanoseconds(path, number, match.group(1))
-        length_ns = _nanoseconds(path, number, match.group(2))
-        yield Interval(start_ns, length_ns, *_counts(path, number, match.group(3)))
+        yield number, start_ns, _nanoseconds(path, number, match.group(2)), match.group(3)
 
 
 def counts_table(path: Path) -> pa.Table:

@@ -11,6 +11,7 @@ Every table is one Ibis expression; DuckDB evaluates them here. What the rules a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -31,12 +32,13 @@ from controller.results.block_io import (
     io_totals,
     traced_files,
 )
-from controller.results.clients import client_windows, histogram_counts, measured_windows
+from controller.results.clients import client_windows, histogram_counts, histogram_intervals, measured_windows
 from controller.results.convert import Run, convert, open_run, write_csv
 from controller.results.engine import engine
-from controller.results.operations import operation_grid, ops_expression, run_statistics
+from controller.results.operations import operation_grid, operations_of, ops_expression, run_statistics
 from controller.results.store import read_json
 from controller.results.summary import summary_table
+from controller.results.timeline import Timeline
 
 _ROWS_SCHEMA = pa.schema(
     [
@@ -67,12 +69,10 @@ def join(run_dir: Path, *, io_csv: bool = True) -> JoinOutcome:
 
 
 def _evaluate(connection: Any, run: Run) -> dict[str, pa.Table]:
-    counts = histogram_counts(run.clients, run.clocks)
-    by_client = client_windows(run.clients, counts, run.timeline)
-    windows = measured_windows(by_client)
-    grid = operation_grid(run, counts, by_client)
-    histograms = ibis.memtable(counts)
-    ops_table = connection.to_pyarrow(ops_expression(histograms, ibis.memtable(grid), run.timeline))
+    intervals = histogram_intervals(run.clients, run.clocks)
+    by_client = client_windows(run.clients, intervals, run.timeline)
+    grid = operation_grid(run, intervals, by_client)
+    ops_table, statistics = _operations(run, grid, operations_of(intervals) | operations_of(grid))
     ops = ibis.memtable(ops_table)
     io = io_rows(connection, list(traced_files(run).values()), run.timeline)
     operations = sorted(set(grid["op"].to_pylist()))
@@ -82,12 +82,27 @@ def _evaluate(connection: Any, run: Run) -> dict[str, pa.Table]:
         schema.IO.path: connection.to_pyarrow(io_expression(io)),
         schema.JOINED.path: connection.to_pyarrow(joined_expression(rows, ops, io, operations)),
         schema.SUMMARY.path: summary_table(
-            connection.to_pyarrow(run_statistics(histograms, ["phase", "op"])),
+            statistics,
             connection.to_pyarrow(io_totals(io)),
-            windows,
+            measured_windows(by_client),
             run.store.run_id,
         ),
     }
+
+
+def _operations(run: Run, grid: pa.Table, which: set[tuple[str, str]]) -> tuple[pa.Table, pa.Table]:
+    """ops.csv (with `covered_s`), and the statistics of each operation in each phase: one after the other, for the
+    histograms of all of them together may be more than fits into memory."""
+    by_bucket, by_phase = [], []
+    for phase, op in sorted(which) or [("", "")]:  # none at all: the tables' columns are there nevertheless
+        counts = histogram_counts(run.clients, run.clocks, phase, op)
+        cells = grid.filter((pc.field("phase") == phase) & (pc.field("op") == op))
+        with engine() as connection:  # one of its own, for it keeps what it was given
+            histograms = ibis.memtable(counts)
+            by_bucket.append(connection.to_pyarrow(ops_expression(histograms, ibis.memtable(cells), run.timeline)))
+            by_phase.append(connection.to_pyarrow(run_statistics(histograms, ["phase", "op"])))
+    order = [(name, "ascending") for name in ("bucket_start_us", "phase", "op")]
+    return pa.concat_tables(by_bucket).sort_by(order), pa.concat_tables(by_phase)
 
 
 def joined_rows(run: Run) -> pa.Table:
@@ -101,9 +116,8 @@ def joined_rows(run: Run) -> pa.Table:
         for span in timeline.spans
         for bucket in timeline.buckets(span.start_unix_ns, span.end_unix_ns)
     }
-    busy = {bucket for bucket, _ in within}
-    idle = set(timeline.buckets(timeline.start_unix_ns, timeline.end_unix_ns)) - busy
-    cells = sorted(within | {(bucket, schema.BETWEEN_PHASES) for bucket in idle})
+    between = {(bucket, schema.BETWEEN_PHASES) for span in _gaps(timeline) for bucket in timeline.buckets(*span)}
+    cells = sorted(within | between)
     rows = []
     for node in database_nodes(run):
         window = traced_window(run, node)
@@ -113,6 +127,15 @@ def joined_rows(run: Run) -> pa.Table:
             for bucket, phase in cells
         ]
     return pa.Table.from_pylist(rows, schema=_ROWS_SCHEMA)
+
+
+def _gaps(timeline: Timeline) -> Iterator[tuple[int, int]]:
+    """[start, end) of what lies between the phases, before the first and behind the last."""
+    begin = timeline.start_unix_ns
+    for span in timeline.spans:
+        yield begin, span.start_unix_ns
+        begin = span.end_unix_ns
+    yield begin, timeline.end_unix_ns
 
 
 def traced_window(run: Run, node: str) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -15,8 +16,15 @@ from controller.results.timeline import Timeline, bucket_of
 
 #: Length of a client's histogram interval (docs/interfaces.md).
 INTERVAL_NS = 1_000_000_000
+#: What its log gives their beginnings to.
+_LOGGED_TO_NS = 1_000_000
 #: Share of a bucket that must have been measured before count divided by time is called a throughput.
 LEAST_COVER = 0.1
+
+#: Beginning (unix ns, controller's clock) and length in ns.
+Interval = tuple[int, int]
+#: The window in which a client measured, and its intervals that have a histogram.
+Client = tuple[tuple[int, int], list[Interval]]
 
 _GRID_SCHEMA = pa.schema(
     [
@@ -50,19 +58,20 @@ def run_statistics(histograms: ir.Table, keys: list[str]) -> ir.Table:
     )
 
 
-def operation_grid(run: Run, counts: pa.Table, windows: dict[tuple[str, str], tuple[int, int]]) -> pa.Table:
+def operation_grid(run: Run, intervals: pa.Table, windows: dict[tuple[str, str], tuple[int, int]]) -> pa.Table:
     """The cells of ops.csv inside the measured windows of the clients: bucket, phase, op and the seconds measured.
 
     In these cells a count of 0 is a fact. An operation belongs to a phase when any client counted it there.
     """
     operations: dict[str, set[str]] = {}
-    for phase, op in zip(counts["phase"].to_pylist(), counts["op"].to_pylist(), strict=True):
+    for phase, op in operations_of(intervals):
         operations.setdefault(phase, set()).add(op)
     for part in run.clients:
         operations.setdefault(part.phase, set()).update(part.operations)
-    by_phase: dict[str, list[tuple[int, int]]] = {}
-    for (_, phase), window in windows.items():
-        by_phase.setdefault(phase, []).append(window)
+    logged = _logged_intervals(intervals)
+    by_phase: dict[str, list[Client]] = {}
+    for (client, phase), window in windows.items():
+        by_phase.setdefault(phase, []).append((window, logged.get((client, phase), [])))
     rows: list[dict[str, Any]] = []
     for phase, of_clients in by_phase.items():
         covered = _covered_seconds(run.timeline, of_clients)
@@ -74,7 +83,24 @@ def operation_grid(run: Run, counts: pa.Table, windows: dict[tuple[str, str], tu
     return pa.Table.from_pylist(rows, schema=_GRID_SCHEMA)
 
 
-def _covered_seconds(timeline: Timeline, windows: list[tuple[int, int]]) -> dict[int, float]:
+def operations_of(table: pa.Table) -> set[tuple[str, str]]:
+    """(phase, op) of the rows of a table."""
+    return {(row["phase"], row["op"]) for row in table.group_by(["phase", "op"]).aggregate([]).to_pylist()}
+
+
+def _logged_intervals(intervals: pa.Table) -> dict[tuple[str, str], list[Interval]]:
+    """(client, phase) -> the intervals of its histograms, in their order."""
+    found: dict[tuple[str, str], list[Interval]] = {}
+    keys = ["client", "phase", "interval_start_unix_ns"]
+    longest = intervals.group_by(keys).aggregate([("interval_ns", "max")]).sort_by([(key, "ascending") for key in keys])
+    for row in longest.to_pylist():
+        found.setdefault((row["client"], row["phase"]), []).append(
+            (row["interval_start_unix_ns"], row["interval_ns_max"])
+        )
+    return found
+
+
+def _covered_seconds(timeline: Timeline, clients: list[Client]) -> dict[int, float]:
     """bucket -> seconds in which the operations that are counted there were done.
 
     Clients do not begin and end together, and each one's intervals count from its own start: the mean of those that
@@ -82,8 +108,8 @@ def _covered_seconds(timeline: Timeline, windows: list[tuple[int, int]]) -> dict
     """
     whole: dict[int, list[float]] = {}
     longest: dict[int, float] = {}
-    for start, end in windows:
-        for bucket, seconds in _interval_seconds(timeline, start, end).items():
+    for (start, end), logged in clients:
+        for bucket, seconds in _interval_seconds(timeline, start, end, logged).items():
             longest[bucket] = max(seconds, longest.get(bucket, 0.0))
             begin = timeline.start_unix_ns + bucket * 1000
             if start <= begin and begin + timeline.bucket_ns <= end:
@@ -91,14 +117,32 @@ def _covered_seconds(timeline: Timeline, windows: list[tuple[int, int]]) -> dict
     return {bucket: fmean(whole.get(bucket, [longest[bucket]])) for bucket in sorted(longest)}
 
 
-def _interval_seconds(timeline: Timeline, start_unix_ns: int, end_unix_ns: int) -> dict[int, float]:
+def _interval_seconds(
+    timeline: Timeline, start_unix_ns: int, end_unix_ns: int, logged: list[Interval]
+) -> dict[int, float]:
     """bucket -> seconds of one client's [start, end) whose histogram intervals are counted in that bucket."""
     covered: dict[int, float] = {}
-    for begin in range(start_unix_ns, end_unix_ns, INTERVAL_NS):
-        length = min(INTERVAL_NS, end_unix_ns - begin)
+    for begin, length in _intervals(start_unix_ns, end_unix_ns, logged):
         bucket = timeline.bucket_start_us(begin + length // 2)
-        covered[bucket] = covered.get(bucket, 0.0) + length / 1e9
-    return covered
+        covered[bucket] = covered.get(bucket, 0.0) + min(length, end_unix_ns - begin) / 1e9
+    if not covered:
+        return {}
+    # Clocks drift: where a bucket holds the middles of two intervals, another one may hold none.
+    return {bucket: covered.get(bucket, 0.0) for bucket in range(min(covered), max(covered) + 1, timeline.bucket_us)}
+
+
+def _intervals(start_unix_ns: int, end_unix_ns: int, logged: list[Interval]) -> Iterator[Interval]:
+    """One client's intervals: as its histograms have them, for only then seconds and counts lie in the same bucket.
+    No histogram was written of a second in which nothing ended: that begins a second after the one before."""
+    begin, place = start_unix_ns, 0
+    while begin + _LOGGED_TO_NS <= end_unix_ns:
+        while place < len(logged) and logged[place][0] < begin - INTERVAL_NS // 2:
+            place += 1
+        length = min(INTERVAL_NS, end_unix_ns - begin)
+        if place < len(logged) and logged[place][0] < begin + INTERVAL_NS // 2:
+            begin, length = logged[place]
+        yield begin, length
+        begin += INTERVAL_NS
 
 
 def ops_expression(histograms: ir.Table, grid: ir.Table, timeline: Timeline) -> ir.Table:

@@ -66,6 +66,29 @@ TRACE: dict[str, Any] = {
     ],
 }
 
+PLAN: dict[str, Any] = {
+    "description?": str,
+    "io_csv?": bool,
+    "database?": {"name?": str, "settings?": Each(object)},
+    "nodes": [{"name": str, "roles": [str]}],
+    "phases": [
+        {
+            "name": str,
+            "kind": str,
+            "record_count": int,
+            "shards": [
+                {"client": str, "key_start": Maybe(int), "key_end": Maybe(int), "planned?": Maybe(Each(int))},
+            ],
+        }
+    ],
+}
+
+#: A client's summary.json.
+SUMMARY: dict[str, Any] = {
+    "operations": Each({"count": int}),
+    "client?": Maybe({"warnings?": Maybe([str]), "not_begun?": Maybe(int)}),
+}
+
 
 def misfit(value: Any, shape: Any, where: str = "") -> str:
     """The first member that is missing or of another kind, as `devices.0.dropped`; empty when there is none."""

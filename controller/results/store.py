@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from controller.errors import DataError, RunError
@@ -260,9 +261,25 @@ def count_rows(path: Path) -> int | None:
             raise DataError(f"{path} is no readable Parquet file: {error}") from error
     if path.suffix in (".csv", ".jsonl"):
         with path.open("rb") as file:
-            lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-        return max(lines - 1, 0) if path.suffix == ".csv" else lines
+            blocks = iter(lambda: file.read(1 << 20), b"")
+            if path.suffix == ".jsonl":
+                return sum(block.count(b"\n") for block in blocks)
+            return max(_unquoted_lines(blocks) - 1, 0)
     return None
+
+
+def _unquoted_lines(blocks: Iterable[bytes]) -> int:
+    """Ends of lines that are no part of a quoted text: the name of a file may hold one."""
+    lines, quoted = 0, False
+    for block in blocks:
+        if not quoted and b'"' not in block:
+            lines += block.count(b"\n")
+            continue
+        letters = np.frombuffer(block, np.uint8)
+        inside = (np.cumsum(letters == ord('"')) + quoted) % 2 == 1
+        lines += int(((letters == ord("\n")) & ~inside).sum())
+        quoted = bool(inside[-1])
+    return lines
 
 
 def _manifest_text(manifest: Mapping[str, Any]) -> str:

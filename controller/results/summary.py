@@ -25,7 +25,8 @@ def summary_table(
         facts += _phase_rows(phase, operations, windows.get(phase))
     facts += _io_rows(io_totals)
     rows = [
-        dict(zip(_SUMMARY_SCHEMA.names, (run_id, *fact, None, None, 1), strict=True))
+        # As a float, or Arrow would refuse whole numbers that a double cannot hold to the last digit.
+        dict(zip(_SUMMARY_SCHEMA.names, (run_id, *fact[:-1], float(fact[-1]), None, None, 1), strict=True))
         for fact in facts
         if fact[-1] is not None
     ]

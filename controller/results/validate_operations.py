@@ -6,13 +6,12 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from controller.errors import DataError
-from controller.results import hdr, schema
-from controller.results.clients import ClientPhase, histogram_counts
+from controller.results import schema
+from controller.results.clients import ClientPhase, histogram_totals
 from controller.results.convert import Run
 from controller.results.findings import Finding
 
@@ -25,7 +24,7 @@ FEW_OPERATIONS = 10
 def check_counts(run: Run) -> list[Finding]:
     """Plan = summary.json = histogram logs = operation log per client, phase and operation; all = ops.csv."""
     findings: list[Finding] = []
-    logged = _histogram_totals(run)
+    logged = histogram_totals(run.clients)
     planned = {(s["client"], p["name"]): s.get("planned") for p in run.plan["phases"] for s in p["shards"]}
     per_phase: Counter[tuple[str, str]] = Counter()
     for part in run.clients:
@@ -55,16 +54,6 @@ def _differences(where: str, counts: dict[str, Counter[str]]) -> list[Finding]:
             text = ", ".join(f"{number} in {source}" for source, number in numbers.items())
             findings.append(Finding("error", where, f"{op} operations do not agree: {text}"))
     return findings
-
-
-def _histogram_totals(run: Run) -> dict[tuple[str, str], Counter[str]]:
-    counts = histogram_counts(run.clients, run.clocks)
-    finished = counts.filter(pc.field("what") != hdr.INTENDED)
-    totals: dict[tuple[str, str], Counter[str]] = {}
-    grouped = finished.group_by(["client", "phase", "op"]).aggregate([("count", "sum")])
-    for row in grouped.to_pylist():
-        totals.setdefault((row["client"], row["phase"]), Counter())[row["op"]] += row["count_sum"]
-    return totals
 
 
 def _operation_log_counts(part: ClientPhase) -> Counter[str] | None:

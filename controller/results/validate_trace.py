@@ -13,7 +13,7 @@ from controller.errors import DataError
 from controller.results import shapes
 from controller.results.block_io import database_nodes, traced_files
 from controller.results.convert import Run
-from controller.results.engine import engine
+from controller.results.engine import engine, parquet_rows
 from controller.results.findings import Finding
 from controller.results.schema import LAYERS
 from controller.results.shapes import misfit
@@ -176,7 +176,7 @@ def check_layer_sums(run: Run) -> list[Finding]:
 
 
 def _layer_findings(connection: Any, node: str, path: Path) -> list[Finding]:
-    rows = connection.read_parquet(str(path))
+    rows = parquet_rows(connection, [path])
     layers = [rows[f"{layer}_ns"] for layer in LAYERS]
     there = ibis.or_(*(layer.notnull() for layer in layers))
     total = sum((layer.coalesce(0) for layer in layers[1:]), layers[0].coalesce(0))

@@ -11,7 +11,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -175,6 +177,22 @@ def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Trut
     assert run and all(row["insert_count"] == "" and row["update_count"] != "" for row in run)
 
 
+def test_a_bucket_has_a_row_for_each_part_on_every_node_whether_it_did_io_or_not(tmp_path: Path) -> None:
+    """Here phases begin at 0.6 and 2.9 s and end at 2.3 and 5.5 s; the run ends at 6.5 s."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1", "node2", "node3"), untraced=("node3",))
+    path = written.store.node_dir("node1") / "io.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    join(written.store.path)
+    parts: dict[str, set[tuple[int, str]]] = defaultdict(set)
+    for row in rows(written, "joined.csv"):
+        parts[row["node"]].add((int(row["bucket_start_us"]) // 1_000_000, row["phase"]))
+        assert row["io_reads"] == "0" if row["node"] == "node1" else (row["io_reads"] == "") == (row["node"] == "node3")
+    load, run, between = "a-load", "a-run", schema.BETWEEN_PHASES
+    every = {(0, load), (1, load), (2, load), (2, run), (3, run), (4, run), (5, run)}
+    every |= {(second, between) for second in (0, 2, 5, 6)}
+    assert parts == dict.fromkeys(("node1", "node2", "node3"), every)
+
+
 def test_zero_operations_in_a_bucket_of_the_window_are_counted_as_zero(tmp_path: Path) -> None:
     phases = (Phase("r", "run", "w", 0.0, 30.0, {"READ": 3}, {"READ": 1.0}),)
     written = write_run(tmp_path, phases=phases, clients=("c",))
@@ -205,6 +223,36 @@ def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp
     assert [float(row["throughput_ops_per_s"]) for row in ops][2:9] == [200.0] * 7
 
 
+@pytest.mark.parametrize(("begin_ns", "drift_ppm"), [(500_020_000, 0), (500_600_000, 20), (499_400_000, -20)])
+def test_a_second_whose_middle_is_a_buckets_edge_looks_neither_fast_nor_idle(
+    tmp_path: Path, begin_ns: int, drift_ppm: int
+) -> None:
+    """Logs give times to the millisecond, and clocks drift: intervals move over the edge, or one of them does. Here
+    the client does 100 operations in each of 60 seconds."""
+    phases = (Phase("r", "run", "w", 0.0, 62.0, {"READ": 6000}, {"READ": 1.0}),)
+    store = write_run(tmp_path, phases=phases, clients=("c",), nodes=(), ios_per_second=0).store
+    offsets = [(second, second * 1000 * drift_ppm) for second in (0, 100)]
+    clock = [f"{T0 + s * SECOND + off},{s * SECOND + off},{off},100000" for s, off in offsets]
+    (store.node_dir("c") / "clock.csv").write_text(
+        "\n".join(["t_unix_ns,t_mono_ns,offset_ns,error_bound_ns", *clock, ""])
+    )
+    begin = T0 + begin_ns
+    folder = store.client_dir("c", "r")
+    steady = [{"start": begin + i * SECOND // 100, "latency_ns": 1_000_000} for i in range(6000)]
+    write_hdr(folder / "READ.hdr", steady, begin)
+    (folder / "ops.bin").unlink()  # it would say what its clocks were
+    summary = json.loads((folder / "summary.json").read_text())
+    times = {"start_unix_ns": begin, "end_unix_ns": begin + 60 * SECOND}
+    (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+    join(store.path)
+    with store.joined("ops.csv").open(newline="") as file:
+        ops = list(csv.DictReader(file))
+    assert sum(int(row["count"]) for row in ops) == 6000
+    busy = [row["throughput_ops_per_s"] or "nan" for row in ops if row["count"] != "0"]
+    assert list(map(float, busy)) == pytest.approx([100.0] * len(busy), abs=0.1)
+    assert {row["throughput_ops_per_s"] for row in ops if row["count"] == "0"} <= {""}
+
+
 def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     values = {(row["phase"], row["op"], row["metric"]): row for row in rows(truth, "summary.csv")}
     assert float(values["a-run", "READ", "count"]["value"]) == 140
@@ -224,6 +272,28 @@ def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     in_run = sum(phase_at(SHORT, io["t_unix_ns"]) == "a-run" for io in reads)
     assert float(values["a-run", "io:node2:R", "ios"]["value"]) == in_run
     assert all(row["n"] == "1" and row["ci_low"] == row["ci_high"] == "" for row in values.values())
+
+
+@pytest.mark.parametrize("name", ["mode=fast", "node=5", "copy[1]", "copy*"])
+def test_the_name_of_the_results_folder_is_no_part_of_the_data(tmp_path: Path, name: str) -> None:
+    """Nor is it a pattern: the other folder, which it would fit, has a trace of ten rows."""
+    plain, other = (write_run(tmp_path / folder, phases=SHORT, nodes=("node1",)).store for folder in ("plain", "copy1"))
+    path = other.node_dir("node1") / "io.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 10), path)
+    named = shutil.copytree(plain.path, tmp_path / name / "demo" / plain.run_id)
+    outcomes = [finish(folder) for folder in (plain.path, named)]
+    assert [outcome.manifest["status"] for outcome in outcomes] == ["complete", "complete"]
+    for table in schema.TABLES[:4]:
+        assert (named / table.path).read_bytes() == (plain.path / table.path).read_bytes(), table.path
+
+
+def test_a_sum_that_no_double_holds_to_the_last_digit_is_no_traceback(tmp_path: Path) -> None:
+    store = write_run(tmp_path, phases=SHORT, nodes=("node1",)).store
+    path = store.node_dir("node1") / "io.parquet"
+    table = pq.read_table(path)
+    place, sizes = table.schema.get_field_index("size_bytes"), [(1 << 53) + 1] * table.num_rows
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.array(sizes, pa.int64())), path)
+    assert finish(store.path).trusted
 
 
 def test_a_run_without_any_trace_still_joins(tmp_path: Path) -> None:
@@ -247,6 +317,21 @@ def test_a_second_join_writes_the_same(truth: Truth) -> None:
     before = {path.name: path.read_bytes() for path in (truth.store.path / "joined").iterdir()}
     join(truth.store.path)
     assert {path.name: path.read_bytes() for path in (truth.store.path / "joined").iterdir()} == before
+
+
+def test_histograms_are_merged_one_operation_after_the_other(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a long run at once are more than fits into memory."""
+    made = ibis.memtable
+    together: list[int] = []
+
+    def watched(table: pa.Table) -> Any:
+        if "value_high_ns" in table.column_names:
+            together.append(len(table.group_by(["phase", "op"]).aggregate([])))
+        return made(table)
+
+    monkeypatch.setattr(ibis, "memtable", watched)
+    join(truth.store.path)
+    assert together == [1, 1, 1]
 
 
 @pytest.mark.parametrize(("bucket_ms", "error"), [(0, ConfigError), (999, ConfigError)])

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.errors import DataError, RunError
-from controller.results.store import RunStore, count_rows, new_folder, runs, write_atomically
+from controller.results.convert import write_csv
+from controller.results.store import RunStore, _unquoted_lines, count_rows, new_folder, runs, write_atomically
 
 
 def test_a_run_folder_has_a_timed_id_and_latest_points_at_the_newest(tmp_path: Path) -> None:
@@ -126,6 +132,23 @@ def test_rows_are_known_for_tables_only(tmp_path: Path) -> None:
     assert count_rows(tmp_path / "a.log") is None
     with pytest.raises(DataError, match=r"a\.parquet"):
         count_rows(tmp_path / "a.parquet")
+
+
+@given(st.lists(st.text(alphabet='ab,"\n\r', max_size=6), min_size=1, max_size=30), st.integers(1, 9))
+def test_rows_of_a_table_are_counted_also_where_texts_hold_ends_of_lines(texts: list[str], block_bytes: int) -> None:
+    content = io.StringIO()
+    csv.writer(content, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([["name"], *([text] for text in texts)])
+    written = content.getvalue().encode()
+    blocks = [written[i : i + block_bytes] for i in range(0, len(written), block_bytes)]
+    assert _unquoted_lines(blocks) == 1 + len(texts)
+
+
+def test_a_text_with_an_end_of_a_line_is_one_row_of_the_manifest(tmp_path: Path) -> None:
+    paths = ["/data/a\nb", 'say "x"', None]
+    path = write_csv(pa.table({"path": pa.array(paths, pa.string()), "inode": [1, 2, 3]}), tmp_path / "io.csv")
+    assert count_rows(path) == 3
+    with path.open(newline="") as file:
+        assert [row["path"] for row in csv.DictReader(file)] == [text or "" for text in paths]
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -374,6 +374,11 @@ def test_damage_is_a_finding_never_a_traceback(store: RunStore, victim: str) -> 
         ("trace.json", "emitted"),
         ("trace.json", "vfs"),
         ("trace.json", "vfs.read.cached"),
+        ("plan.json", "database"),
+        ("plan.json", "phases.1.name"),
+        ("plan.json", "phases.1.shards.0.client"),
+        ("plan.json", "io_csv"),
+        ("summary.json", "operations.INSERT.count"),
     ],
 )
 def test_an_odd_member_is_a_data_error_that_names_it(store: RunStore, name: str, member: str) -> None:
@@ -386,12 +391,38 @@ def test_an_odd_member_is_a_data_error_that_names_it(store: RunStore, name: str,
         content[last] = odd
 
     join(store.path)
+    said = "lacks what every plan has: no" if name == "plan.json" else "has no"
     for odd in (7.5, None):
         change(path, partial(edit, odd=odd))
-        with pytest.raises(DataError, match=re.escape(f"{path} has no usable `{member}`")):
+        with pytest.raises(DataError, match=re.escape(f"{path} {said} usable `{member}`")):
             load_run(store.path)
-    if name == "trace.json":
+    if name != "manifest.json":
         assert any(f"`{member}`" in error.what for error in errors(store))
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "odd"),
+    [
+        ("plan.json", ("phases", 1, "shards", 0, "planned"), -1),
+        ("plan.json", ("phases", 1, "shards", 0, "client"), ["c"]),
+        ("summary.json", ("client",), 1.5),
+        ("summary.json", ("client", "warnings"), 7),
+        ("summary.json", ("client", "not_begun"), "many"),
+    ],
+)
+def test_a_member_that_could_not_be_counted_with_is_a_finding(
+    store: RunStore, name: str, member: tuple[str | int, ...], odd: object
+) -> None:
+    path = next(iter(sorted(store.path.rglob(name))))
+
+    def edit(content: Any) -> None:
+        for part in member[:-1]:
+            content = content[part]
+        content[member[-1]] = odd
+
+    change(path, edit)
+    where = ".".join(map(str, member))
+    assert any(f"no usable `{where}`" in error.what for error in errors(store))
 
 
 def test_a_failed_run_stays_failed(store: RunStore) -> None:

@@ -62,6 +62,16 @@ def test_runs_are_listed_also_when_one_is_damaged(store: RunStore) -> None:
     assert "unreadable" in screens.run_list([store], "table")
 
 
+def test_what_a_damaged_manifest_lacks_is_unknown_and_a_damaged_table_a_data_error(store: RunStore) -> None:
+    (store.path / "manifest.json").write_text('{"schema_version": 1, "tracing": {"node1": {}}}')
+    for text in (screens.run(store, "table"), screens.run_list([store], "table")):
+        assert "synthetic" in text and "of unknown status" in text
+    assert "node1: no layer is traced: no reason given" in screens.run(store, "table")
+    store.joined("summary.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"summary\.csv cannot be read"):
+        screens.run(store, "table")
+
+
 def test_the_doctor_says_what_to_do() -> None:
     findings = [Finding("java", ok=False, needed=True, detail="not found", hint="install [it]")]
     assert "MISSING" in screens.doctor(findings)

@@ -13,6 +13,7 @@ from viz.figures.style import (
     LAYER_DASHES,
     MICROSECONDS,
     Figure,
+    beside_panel,
     finish,
     line_mode,
     logarithmic,
@@ -50,14 +51,15 @@ def latency_per_layer(run: RunData) -> Figure:
                 if values.notna().any():
                     plot.add_trace(layer_line(run, mine, layer, statistic, layer not in drawn), row=row, col=column)
                     drawn.add(layer)
-        plot.update_yaxes(title_text=f"{node}<br>mean ({MICROSECONDS})", row=row, col=1)
+        plot.update_yaxes(title_text=f"{beside_panel(node)}<br>mean ({MICROSECONDS})", row=row, col=1)
         plot.update_yaxes(title_text=f"99th percentile ({MICROSECONDS})", row=row, col=2)
     logarithmic(plot, rows[[f"io_{layer}_{what}_ns" for layer in TIMED for what in _STATISTICS]] / 1000)
     plot.update_yaxes(showticklabels=True)
     time_axis(plot, run.timeline, len(nodes), columns=2)
     caption = (
         f"All I/Os of a node that started in a bucket of {run.bucket_s:g} s; logarithmic, one scale for all."
-        f"{_absent(run, rows, nodes)}{thinning_note(len(rows) // len(nodes))}"
+        " Each layer's are over the I/Os that show it, so that one which few have (VFS) may lie above the total."
+        f"{_absent(run, rows, nodes)}{thinning_note(int(rows['node'].value_counts().max()))}"
     )
     return Figure(name, title, caption, finish(plot, 110 + 210 * len(nodes), run.timeline))
 

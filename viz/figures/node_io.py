@@ -9,7 +9,17 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz.figures.style import MODE_COLOURS, TRACED_PART, Figure, finish, step_mode, thin, thinning_note, time_axis
+from viz.figures.style import (
+    MODE_COLOURS,
+    TRACED_PART,
+    Figure,
+    beside_panel,
+    finish,
+    step_mode,
+    thin,
+    thinning_note,
+    time_axis,
+)
 from viz.run_data import RunData
 
 
@@ -36,7 +46,7 @@ def requests_per_node(run: RunData) -> Figure:
         most = float(np.nanmax([1.0, *per_bucket[f"io_{mode}s"].to_numpy(float)]))
         for row, node in enumerate(traced, 1):
             plot.add_trace(_line(run, per_bucket.loc[node][f"io_{mode}s"], mode, legend=row == 1), row=row, col=column)
-            what = f"{node}<br>{mode}s" if column == 1 else f"{mode}s"
+            what = f"{beside_panel(node)}<br>{mode}s" if column == 1 else f"{mode}s"
             plot.update_yaxes(title_text=f"{what} per {run.bucket_s:g} s", range=[0, 1.06 * most], row=row, col=column)
     time_axis(plot, run.timeline, len(traced), columns=len(MODE_COLOURS))
     caption = "Requests that the block device completed; reads and writes have their own scale, the same for all nodes."

@@ -21,6 +21,7 @@ from viz.figures.style import (
     logarithmic,
     step_mode,
     thin,
+    thinning_note,
     time_axis,
 )
 from viz.node_data import NodeData
@@ -72,7 +73,9 @@ def _node(
     caption = (
         f"Buckets of {run.bucket_s:g} s. Every panel has the same scale on all nodes; latencies are logarithmic. "
         "In flight: mean number of requests between file system and completion, empty where one shows no layer. "
-        "Components: bytes, by the rules of tracer/components.rules." + TRACED_PART
+        "Components: bytes, by the rules of tracer/components.rules."
+        + TRACED_PART
+        + thinning_note(max(len(mine), len(rows)))
     )
     return Figure(f"node-{node}", f"Node {node}", caption, finish(plot, 780, run.timeline))
 

@@ -11,13 +11,15 @@ from viz.figures.style import Figure, finish, line_mode, logarithmic, operation_
 from viz.run_data import RunData, part_middle_s
 
 NO_OPERATIONS = "No client has reported an operation, so there is nothing to draw."
+NO_SUCCESS = "No operation was successful, so there is no latency to draw."
+TOO_SHORT = "No bucket was measured for a tenth of its length, so there is no throughput to draw."
 
 
 def throughput(run: RunData) -> Figure:
     """Operations per second of all clients together, one line an operation."""
     name, title = "throughput", "Throughput over time"
     if not run.ops["throughput_ops_per_s"].notna().any():
-        return Figure(name, title, NO_OPERATIONS, None)
+        return Figure(name, title, NO_OPERATIONS if run.ops.empty else TOO_SHORT, None)
     plot = make_subplots(rows=1, cols=1)
     for op in run.operations:
         plot.add_trace(_line(run, op, "throughput_ops_per_s", op), row=1, col=1)
@@ -34,7 +36,7 @@ def latency(run: RunData) -> Figure:
     """Mean and 99th percentile, one panel each, logarithmic, one line an operation."""
     name, title = "latency", "Latency over time"
     if not run.ops["latency_mean_us"].notna().any():
-        return Figure(name, title, NO_OPERATIONS, None)
+        return Figure(name, title, NO_OPERATIONS if run.ops.empty else NO_SUCCESS, None)
     plot = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07)
     for op in run.operations:
         plot.add_trace(_line(run, op, "latency_mean_us", op), row=1, col=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -52,6 +53,8 @@ _ROW_PX, _CHARACTER_PX, _PLOT_PX = 16, 6.6, 900
 _LEGEND_PX, _SYMBOL_PX, _LEGEND_CHARACTER_PX, _BUTTONS_PX = 20, 45, 7.8, 240
 #: Further space where panels have titles, and the share of the plot's width that an axis' title and numbers take.
 _TITLES_PX, _AXIS_SHARE = 10, 0.1
+#: What the title of an axis can hold where the panel is lowest.
+_TITLE_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,15 @@ def _legend_lines(plot: go.Figure) -> int:
 
 def time_axis(plot: go.Figure, timeline: Timeline, last_row: int, columns: int = 1) -> None:
     """One time axis in seconds since the run's start, titled below the last row only."""
-    seconds = (timeline.end_unix_ns - timeline.start_unix_ns) / 1e9
-    plot.update_xaxes(range=[0, seconds], hoverformat=".3f")
+    plot.update_xaxes(range=[0, _axis_s(timeline)], hoverformat=".3f")
     for column in range(1, columns + 1):
         plot.update_xaxes(title_text="Time since the run's start (s)", row=last_row, col=column)
+
+
+def _axis_s(timeline: Timeline) -> float:
+    """Up to the end of the run's last bucket: at its middle is its value, and the run may end before."""
+    buckets = len(timeline.buckets(timeline.start_unix_ns, timeline.end_unix_ns))
+    return max(buckets, 1) * timeline.bucket_ns / 1e9
 
 
 def logarithmic(plot: go.Figure, values: pd.DataFrame) -> None:
@@ -134,7 +142,7 @@ def _short(number: float) -> str:
 
 def _label_phases(plot: go.Figure, timeline: Timeline) -> int:
     """Shade every phase on all panels, label it above the first; returns how many rows the labels take."""
-    total_s = max(timeline.end_unix_ns - timeline.start_unix_ns, 1) / 1e9
+    total_s = _axis_s(timeline)
     character_s = _CHARACTER_PX / (_PLOT_PX * _panel_share(plot)) * total_s
     panels = dict.fromkeys((trace.xaxis or "x", trace.yaxis or "y") for trace in plot.data)
     columns = _columns(plot)
@@ -199,6 +207,19 @@ def _panel_share(plot: go.Figure) -> float:
     """The part of the plot's width that the first panel has."""
     first, last = next(plot.select_xaxes()).domain or (0.0, 1.0)
     return float(last - first)
+
+
+def beside_panel(name: str) -> str:
+    """A node's name for the title of an axis, which may not be longer than its panel: in lines, ended by one of the
+    name's dots or dashes where it has them."""
+    lines = [""]
+    for part in re.findall(r"[^.\-_]+[.\-_]*|[.\-_]+", name):
+        for start in range(0, len(part), _TITLE_CHARACTERS):
+            piece = part[start : start + _TITLE_CHARACTERS]
+            if len(lines[-1]) + len(piece) > _TITLE_CHARACTERS:
+                lines.append("")
+            lines[-1] += piece
+    return "<br>".join(line for line in lines if line)
 
 
 def thin(

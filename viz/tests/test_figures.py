@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 from hypothesis import given
@@ -154,6 +155,26 @@ def test_a_figure_without_data_says_why(untraced_run: RunStore, empty_run: RunSt
         assert figure.plot is None and figure.caption.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "failed", "drawn", "said"),
+    [
+        (0.05, 0, (False, True), "No bucket was measured for a tenth of its length"),
+        (3.0, 50, (True, False), "No operation was successful"),
+    ],
+    ids=["too short", "all failed"],
+)
+def test_operations_that_cannot_be_drawn_are_not_said_to_be_missing(
+    tmp_path: Path, seconds: float, failed: int, drawn: tuple[bool, bool], said: str
+) -> None:
+    phase = Phase("a-run", "run", "a", 0.3, seconds, {"READ": 50}, {"READ": 1.0}, {"READ": failed})
+    store = write_run(tmp_path, phases=(phase,), nodes=("node1",)).store
+    finish(store.path)
+    run = load_run(store.path)
+    figures = (operations.throughput(run), operations.latency(run))
+    assert tuple(figure.plot is not None for figure in figures) == drawn
+    assert next(figure.caption for figure in figures if figure.plot is None).startswith(said)
+
+
 def test_a_node_without_io_is_not_called_untraced(tmp_path: Path) -> None:
     store = write_run(tmp_path, nodes=("node1",), ios_per_second=0).store
     finish(store.path)
@@ -162,6 +183,21 @@ def test_a_node_without_io_is_not_called_untraced(tmp_path: Path) -> None:
     assert figure.plot is None and "no I/O of it was timed" in figure.caption and "collected" not in figure.caption
     counts = node_io.requests_per_node(run).plot
     assert counts is not None and all(set(line.y) == {0} for line in counts.data)
+
+
+def test_a_layer_that_lies_above_the_total_is_explained(tmp_path: Path) -> None:
+    """Here one call in each second waits for long in the file system; what is written back, the most, has no call."""
+    store = write_run(tmp_path, nodes=("node1",)).store
+    path = store.node_dir("node1") / "io.parquet"
+    rows = pd.read_parquet(path)
+    slow = rows.index % 40 == 0
+    rows["vfs_ns"] = pd.array([50_000_000 if one else None for one in slow], dtype="Int64")
+    rows["total_ns"] = rows[["vfs_ns", "block_ns", "driver_ns", "device_ns"]].sum(axis=1)
+    rows.to_parquet(path)
+    finish(store.path)
+    run = load_run(store.path)
+    assert (run.joined["io_vfs_mean_ns"] > run.joined["io_total_mean_ns"]).any()
+    assert "may lie above the total" in layers.latency_per_layer(run).caption
 
 
 def test_what_is_not_visible_is_named(gappy_run: RunStore) -> None:

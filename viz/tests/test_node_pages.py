@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,13 @@ from controller.results.store import RunStore
 from controller.results.timeline import Timeline
 from controller.results.validate import check_files
 from controller.tests.synthetic import T0
+from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
+from viz.figures.layers import latency_per_layer
 from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
+from viz.figures.operations import latency, throughput
+from viz.figures.style import MOST_POINTS, Figure
 from viz.node_data import UNEXPLAINED, in_flight_expression, load_node_data
 from viz.report import write_report
 from viz.run_data import load_run
@@ -100,6 +105,35 @@ def test_a_run_of_one_bucket_is_seen(tmp_path: Path) -> None:
     lines = [line for figure in figures if figure.plot for line in figure.plot.data]
     assert len(lines) >= 3 * 6 and all(len(line.x) == 1 or line.name in TIMED for line in lines)
     assert {line.mode for line in lines} == {"lines+markers"}
+    assert all(inside_its_panel(figure) for figure in figures)
+
+
+@pytest.mark.parametrize("bucket_ms", [1000, 4000, 20_000])
+def test_no_bucket_is_drawn_beside_the_panels(tmp_path: Path, bucket_ms: int) -> None:
+    """The run ends after 29.7 s, before the middle of its last bucket where that has 20 s."""
+    store = write_run(tmp_path, nodes=("node1",), bucket_ms=bucket_ms, target=True).store
+    finish(store.path)
+    run = load_run(store.path)
+    drawn = (throughput(run), latency(run), latency_per_layer(run), requests_per_node(run))
+    assert all(inside_its_panel(figure) for figure in (*drawn, *panels(run, load_node_data(store.path))))
+
+
+def test_a_figure_of_a_long_run_says_that_not_every_point_is_drawn(tmp_path: Path) -> None:
+    """Also where the others' nodes have few: node1 is idle but for its first seconds."""
+    long = Phase("r", "run", "w", 0.0, MOST_POINTS + 100.0, {"READ": 10}, {"READ": 1.0})
+    store = write_run(tmp_path, phases=(long,), clients=("c",), nodes=("node1", "node2"), ios_per_second=4).store
+    path = store.node_dir("node1") / "io.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 50), path)
+    finish(store.path)
+    run = load_run(store.path)
+    figures = [latency_per_layer(run), requests_per_node(run), *panels(run, load_node_data(store.path))]
+    assert [f"at most {MOST_POINTS} are drawn" in figure.caption for figure in figures] == [True] * 4
+
+
+def inside_its_panel(figure: Figure) -> bool:
+    assert figure.plot is not None
+    first, last = next(figure.plot.select_xaxes()).range
+    return all(first <= x <= last for line in figure.plot.data for x in line.x)
 
 
 def test_a_name_of_a_node_cannot_become_markup(tmp_path: Path) -> None:
@@ -164,6 +198,15 @@ def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
         rows = pd.read_parquet(complete_run.node_dir(node) / "io.parquet")
         assert amount == rows["size_bytes"].sum()
     assert set(by_node) == set(joined["node"])
+
+
+@pytest.mark.parametrize("name", ["component=wal", "size_bytes=7"])
+def test_the_name_of_the_results_folder_is_no_part_of_a_nodes_data(
+    complete_run: RunStore, tmp_path: Path, name: str
+) -> None:
+    named = load_node_data(shutil.copytree(complete_run.path, tmp_path / name / "run"))
+    plain = load_node_data(complete_run.path)
+    assert named.components.equals(plain.components) and named.in_flight.equals(plain.in_flight)
 
 
 def test_rows_without_a_column_are_a_data_error(tmp_path: Path) -> None:

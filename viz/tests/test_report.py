@@ -14,7 +14,7 @@ from controller.results.store import RunStore
 from viz.page import Cell, number, table
 from viz.report import header, remarks, verdict, write_report
 from viz.run_data import load_run
-from viz.tables import headline
+from viz.tables import accounts, headline
 
 
 def text_of(store: RunStore) -> str:
@@ -56,6 +56,12 @@ def test_calls_on_files_are_told_with_their_means(complete_run: RunStore, untrac
     assert "Calls on files were not counted." in text_of(untraced_run)
 
 
+def test_a_node_without_a_disk_to_trace_has_a_row_that_says_so(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    without = replace(run, traces={node: trace | {"devices": []} for node, trace in run.traces.items()})
+    assert re.findall(r"<tr><td>(node\d)</td>.*?<td>no disk was traced</td></tr>", accounts(without)) == run.nodes
+
+
 def test_the_description_of_the_experiment_is_a_line_of_the_page(complete_run: RunStore) -> None:
     run = load_run(complete_run.path)
     described = replace(run, plan=run.plan | {"description": "Reads & <writes>"})
@@ -73,6 +79,14 @@ def test_the_first_sentence_does_not_make_a_zero_of_what_is_unknown(
     not_judged = replace(run, traces=traces, manifest=run.manifest | {"lost_events": {}})
     assert "7,128 I/Os traced on 3 nodes, 9 lost" in verdict(not_judged)
     assert "an unknown number lost" in verdict(replace(run, traces={"node1": {"emitted": 5}}))
+
+
+def test_the_first_sentence_counts_one_as_one(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    everything = run.summary[(run.summary["op"] == "all") & (run.summary["phase"] == "content-run")]
+    one = everything.assign(value=(everything["metric"] == "count").astype(float))
+    timeline = replace(run.timeline, spans=run.timeline.spans[:1])
+    assert verdict(replace(run, summary=one, timeline=timeline)).startswith("1 operation in 1 phase, 0 failed; ")
 
 
 def test_results_of_an_open_loop_show_what_a_user_waited(complete_run: RunStore, gappy_run: RunStore) -> None:

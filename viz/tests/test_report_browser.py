@@ -14,12 +14,16 @@ import plotly.graph_objects as go
 import pytest
 from plotly.subplots import make_subplots
 
+from controller.results.finish import finish as finish_run
 from controller.results.scaling import PhaseLoad, PhaseMeasurement, analyse
 from controller.results.store import RunStore
 from controller.results.timeline import Span, Timeline
+from controller.tests.synthetic.run import DEMO_PHASES, write_run
+from viz.figures.node_io import requests_per_node
 from viz.figures.style import MICROSECONDS, OPERATION_COLOURS, Figure, finish, logarithmic, time_axis
 from viz.page import figure_section, page
 from viz.report import write_report
+from viz.run_data import load_run
 from viz.scaling_report import write_scaling_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -50,7 +54,7 @@ function overlapping(plot) {
   const titles = boxesOf(plot, '[class^=y][class$=title]');
   const beside = [...panelsOf(plot), ...boxesOf(plot, '[class^=y][class$=tick] text')];
   return boxes.some((a, i) => boxes.slice(i + 1).some(b => touching(a, b, space))) ||
-    titles.some(title => beside.some(b => touching(title, b, space)));
+    titles.some((title, i) => [...beside, ...titles.slice(i + 1)].some(b => touching(title, b, space)));
 }
 function boxesOf(plot, what) {
   return [...plot.querySelectorAll(what)].map(item => item.getBoundingClientRect());
@@ -115,6 +119,23 @@ def test_the_page_of_every_node_draws_without_an_error(complete_run: RunStore, t
     seen = seen_by_the_browser(write_report(complete_run.path).with_name("nodes.html"), tmp_path, width_px=1280)
     assert seen["problems"] == [] and seen["fetched"] == [] and seen["over"] == []
     assert len(seen["lines"]) == 3
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_long_names_of_nodes_lie_beside_their_panels(count: int, tmp_path: Path) -> None:
+    """As clouds give them, and the longest that a host may have without a dot."""
+    names = ("ip-10-0-12-7.eu-central-1.compute.internal-{:03}", "n" * 60 + "{:03}")
+    nodes = tuple(names[i % 2].format(i) for i in range(count))
+    store = write_run(tmp_path, phases=DEMO_PHASES[:1], nodes=nodes, ios_per_second=5).store
+    finish_run(store.path)
+    report = write_report(store.path)
+    for width_px in (1400, 500):
+        seen = seen_by_the_browser(report, tmp_path, width_px)
+        assert seen["problems"] == seen["over"] == []
+    # In full, but for the breaks between lines.
+    plot = requests_per_node(load_run(store.path)).plot
+    titles = [axis.title.text for axis in plot.select_yaxes()] if plot is not None else []
+    assert {title.replace("<br>", "").removesuffix("reads per 1 s") for title in titles[::2]} == set(nodes)
 
 
 def test_no_button_sends_a_run_to_anybody(complete_run: RunStore, tmp_path: Path) -> None:
