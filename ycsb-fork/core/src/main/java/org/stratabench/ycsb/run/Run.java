@@ -40,6 +40,7 @@ public final class Run {
   private static final long GRACE_NS = 2 * SECOND_NS;
   private static final long HUNG_NS = 10 * SECOND_NS;
   private static final long DISCONNECT_NS = 5 * SECOND_NS;
+  private static final long LEAVING_POLL_MS = 50;
 
   private final Options options;
   private final RunPlan plan;
@@ -349,6 +350,9 @@ public final class Run {
       show(resultLines.of(measurements, measuredNs, report));
       report.warnings().forEach(warning -> status.warn("measuring", warning));
     }
+    if (!control.stopped()) {
+      closeSessions();
+    }
     files.writeSummary(new Summary(options, plan, properties, measurements, database.counters()).toMap(control, window));
     disconnect();
     if (!control.stopped()) {
@@ -385,6 +389,21 @@ public final class Run {
     }
     takeInterval(measuredNs);
     intervals.close();
+  }
+
+  /** Bindings written for YCSB may send only now what they have held back, so a run that ends in order takes the time that they need. */
+  private void closeSessions() throws InterruptedException {
+    gate.release();
+    long begin = System.nanoTime();
+    for (Thread thread : threads) {
+      while (thread.isAlive() && !control.stopped()) {
+        thread.join(LEAVING_POLL_MS);
+        if (plan.hangNs() > 0 && System.nanoTime() - begin > plan.hangNs()) {
+          control.stop(ExitCode.ERRORS, thread.getName() + " has been closing its session for " + plan.hangNs() / SECOND_NS
+              + " s; what it held back may be lost; raise error.hang.seconds if it may take that long");
+        }
+      }
+    }
   }
 
   private void disconnect() throws InterruptedException {

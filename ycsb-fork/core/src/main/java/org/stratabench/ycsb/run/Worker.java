@@ -73,8 +73,12 @@ abstract class Worker implements Runnable {
     try {
       shared.gate().awaitReleased();
       disconnect();
-    } catch (Exception e) {
-      // results are complete by now, and a connection that will not close ends with the process
+    } catch (InterruptedException e) {
+      // only an ending run interrupts its threads
+    } catch (Exception | Error e) {
+      // a session may have held back what it was given until now
+      shared.control().stop(ExitCode.ERRORS, Thread.currentThread().getName() + " could not close its session: "
+          + (e instanceof Error || e.getMessage() == null ? e.toString() : e.getMessage()) + "; what it held back may be lost");
     }
   }
 
