@@ -91,6 +91,10 @@ abstract class Worker implements Runnable {
     new Waiter(shared.control()::stopped).await(gate.startMonoNs());
     if (plan.warmupOperations() > 0) {
       perform(new Window(gate.startMonoNs(), Long.MAX_VALUE, plan.warmupOperations(), false));
+      if (shared.control().stopped()) {
+        // it has not done its share: the measured window does not open
+        return;
+      }
       gate.warm();
       if (!gate.awaitWarm()) {
         return;
