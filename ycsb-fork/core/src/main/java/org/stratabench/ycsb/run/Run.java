@@ -345,7 +345,8 @@ public final class Run {
       }
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
       ClientReport report =
-          ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(), due());
+          ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(), due(),
+              control.isInterrupting());
       window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
       show(resultLines.of(measurements, measuredNs, report));
       report.warnings().forEach(warning -> status.warn("measuring", warning));

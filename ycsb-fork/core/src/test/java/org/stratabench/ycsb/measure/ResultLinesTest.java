@@ -57,7 +57,8 @@ class ResultLinesTest {
     Measurements measurements = new Measurements();
     measurements.newThread().record(OperationType.READ, Outcome.OK, 1_000, -1, 1_000);
     measurements.takeInterval();
-    ClientReport client = ClientReport.of(measurements, new ClientCost(0, 0, OptionalLong.empty()), 1_000, 1, 1, 0, OptionalLong.empty());
+    ClientCost cost = new ClientCost(0, 0, OptionalLong.empty());
+    ClientReport client = ClientReport.of(measurements, cost, 1_000, 1, 1, 0, OptionalLong.empty(), false);
     List<String> lines = new ResultLines(new Settings(properties)).of(measurements, 1_000, client).lines()
         .filter(line -> line.startsWith("[READ]")).map(line -> line.substring(0, line.lastIndexOf(", "))).toList();
     assertEquals(names.written, lines);
