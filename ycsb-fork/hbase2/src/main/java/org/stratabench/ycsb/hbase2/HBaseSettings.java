@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.HConstants;
 import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
 import org.apache.hadoop.hbase.client.Consistency;
 import org.apache.hadoop.hbase.client.Durability;
 import org.apache.hadoop.hbase.util.Bytes;
@@ -111,6 +112,7 @@ final class HBaseSettings {
   void check() {
     configuration();
     table();
+    family();
     durability();
     connectTimeoutMs();
     tableWaitMs();
@@ -133,7 +135,12 @@ final class HBaseSettings {
   }
 
   byte[] family() {
-    return Bytes.toBytes(settings.text("columnfamily", "family"));
+    String name = settings.text("columnfamily", "family");
+    try {
+      return ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName(Bytes.toBytes(name));
+    } catch (IllegalArgumentException e) {
+      throw Settings.refuse("columnfamily", name, "is no name of a family HBase takes: " + e.getMessage());
+    }
   }
 
   Durability durability() {
