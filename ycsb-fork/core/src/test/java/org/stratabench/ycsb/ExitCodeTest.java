@@ -57,7 +57,8 @@ class ExitCodeTest {
       "run noop -p recordcount=5 -p operationcount=5 -shard 3/3 | -shard 3/3",
       "run noop -p recordcount=5 -p operationcount=5 -start-at soon | soon",
       "run noop -p recordcount=5 -p operationcount=5 -p noop.stall.ms=x | noop.stall.ms=x",
-      "run noop -p recordcount=5 -p operationcount=5 -p secondarylookupproportion=1 -p secondary.field=field3 | secondary.field=field3",
+      "run noop -p recordcount=5 -p operationcount=5 -p secondarylookupproportion=1"
+          + " -p secondary.field=field3 | secondary.field=field3",
       "run noop -p recordcount | recordcount",
       "run noop -P no/such/file | no/such/file",
       "run noop -wrong | -wrong",

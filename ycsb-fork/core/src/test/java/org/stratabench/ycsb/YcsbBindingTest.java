@@ -64,7 +64,8 @@ class YcsbBindingTest {
     }
 
     @Override
-    public Status scan(String table, String startKey, int count, Set<String> fields, Vector<HashMap<String, ByteIterator>> result) {
+    public Status scan(String table, String startKey, int count, Set<String> fields,
+        Vector<HashMap<String, ByteIterator>> result) {
       return Status.OK;
     }
 
@@ -85,8 +86,8 @@ class YcsbBindingTest {
   }
 
   private ClientProcess load(String cleanup) {
-    return ClientProcess.run(output,
-        "load " + Batching.class.getName() + " -p recordcount=100 -threads 3 -p error.hang.seconds=10 -p batching.cleanup=" + cleanup);
+    return ClientProcess.run(output, "load " + Batching.class.getName()
+        + " -p recordcount=100 -threads 3 -p error.hang.seconds=10 -p batching.cleanup=" + cleanup);
   }
 
   @Test

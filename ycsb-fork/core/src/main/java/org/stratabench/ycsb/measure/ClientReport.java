@@ -53,7 +53,8 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
     if (measuredNs == 0 || !openLoop && real.getTotalCount() == 0) {
       return new ClientReport(cost, processors, Double.NaN, starts, notBegun, List.of());
     }
-    double waiting = openLoop || cutOff ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
+    double waiting =
+        openLoop || cutOff ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
     List<String> warnings = new ArrayList<>();
     double cpu = (double) cost.cpuNs() / measuredNs;
     if (cpu > MOST_CPU_SHARE * processors) {
@@ -78,6 +79,13 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
           targetPerSecond);
     }
     return new ClientReport(cost, processors, waiting, starts, notBegun, List.copyOf(warnings));
+  }
+
+  /** The same with warnings that were known before. */
+  public ClientReport warning(List<String> more) {
+    List<String> all = new ArrayList<>(more);
+    all.addAll(warnings);
+    return new ClientReport(cost, processors, waitingShare, startErrors, notBegun, List.copyOf(all));
   }
 
   private static void compareStartErrors(List<String> warnings, Histogram starts, Histogram intended) {

@@ -77,8 +77,9 @@ abstract class Worker implements Runnable {
       // only an ending run interrupts its threads
     } catch (Exception | Error e) {
       // a session may have held back what it was given until now
+      String reason = e instanceof Error || e.getMessage() == null ? e.toString() : e.getMessage();
       shared.control().stop(ExitCode.ERRORS, Thread.currentThread().getName() + " could not close its session: "
-          + (e instanceof Error || e.getMessage() == null ? e.toString() : e.getMessage()) + "; what it held back may be lost");
+          + reason + "; what it held back may be lost");
     }
   }
 

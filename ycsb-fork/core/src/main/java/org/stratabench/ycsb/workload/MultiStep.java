@@ -29,7 +29,8 @@ public record MultiStep(int multiGetSize, int batchInsertSize, Filter filter, St
     boolean lookups = proportions[OperationType.SECONDARY_LOOKUP.ordinal()] > 0;
     String secondaryField = settings.text("secondary.field", "secondary");
     if (lookups && fieldNames.contains(secondaryField)) {
-      throw Settings.refuse("secondary.field", secondaryField, "is one of the record's fields, whose values are random; choose another name");
+      throw Settings.refuse("secondary.field", secondaryField,
+          "is one of the record's fields, whose values are random; choose another name");
     }
     boolean traversals = proportions[OperationType.TRAVERSAL.ordinal()] > 0;
     return new MultiStep(

@@ -19,7 +19,8 @@ import site.ycsb.measurements.exporter.MeasurementsExporter;
 /** Scripts that look for YCSB's lines find them: held against YCSB's own class. */
 class ResultLinesTest {
   private static final String PERCENTILES =
-      IntStream.rangeClosed(1, 100).mapToObj(Integer::toString).collect(Collectors.joining(",")) + ",0.5,50.0,99.9,99.99,99.999";
+      IntStream.rangeClosed(1, 100).mapToObj(Integer::toString).collect(Collectors.joining(","))
+          + ",0.5,50.0,99.9,99.99,99.999";
 
   /** Remembers the names it is given. */
   private static final class Names implements MeasurementsExporter {

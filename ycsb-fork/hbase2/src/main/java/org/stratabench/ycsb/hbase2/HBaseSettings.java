@@ -74,7 +74,8 @@ final class HBaseSettings {
     Properties properties = settings.properties();
     for (String name : properties.stringPropertyNames()) {
       if (FORWARDED.stream().anyMatch(name::startsWith)) {
-        configuration.set(name, properties.getProperty(name).trim());
+        // to hand a name on is not to read it: it may be one of ours that is written wrongly
+        configuration.set(name, String.valueOf(properties.get(name)).trim());
       }
     }
     return configuration;
