@@ -3,7 +3,6 @@ package org.stratabench.ycsb;
 
 import java.io.InputStream;
 import java.io.PrintStream;
-import java.util.Properties;
 import org.stratabench.ycsb.run.Run;
 import org.stratabench.ycsb.run.RunControl;
 import org.stratabench.ycsb.run.RunPlan;
@@ -56,7 +55,7 @@ public final class Client {
     LogLevel.set(status.debug());
     try {
       Options options = Options.parse(arguments);
-      Properties properties = options.properties();
+      WatchedProperties properties = options.properties();
       RunPlan plan = RunPlan.create(options, new Settings(properties));
       // YCSB's way to tell a binding which phase it serves
       properties.setProperty("dotransactions", Boolean.toString(options.phase() == Options.Phase.RUN));

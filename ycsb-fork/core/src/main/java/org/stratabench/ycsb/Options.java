@@ -113,8 +113,8 @@ public final class Options {
   }
 
   /** All properties; those of the command line win over those of files. */
-  public Properties properties() {
-    Properties all = new Properties();
+  public WatchedProperties properties() {
+    WatchedProperties all = new WatchedProperties();
     all.putAll(fromFiles);
     all.putAll(fromCommandLine);
     return all;

@@ -8,11 +8,15 @@ import java.util.regex.Pattern;
 
 /** Keeps passwords and keys out of everything the client writes. */
 public final class Secrets {
-  private static final String WORDS =
-      "(?:passw|passphrase|pwd|secret|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|jwt)";
-  private static final Pattern SECRET = Pattern.compile("(?i).*" + WORDS + ".*");
-  private static final Pattern URL_PASSWORD = Pattern.compile("(://[^/@:\\s]*:)[^/@\\s]*(?=@)");
-  private static final Pattern URL_PARAMETER = Pattern.compile("(?i)([?&;][^=?&;]*" + WORDS + "[^=?&;]*=)[^&;]*");
+  private static final String WORDS = "(?:passw|passphrase|pwd|secret|token|credential"
+      + "|(?:api|access|private|primary|secondary|account|shared)[._-]?key|jwt)";
+  /** Too short to be looked for within other words. */
+  private static final String WHOLE_WORDS = "(?:pass|key)";
+  private static final Pattern SECRET = Pattern.compile("(?i).*" + WORDS + ".*|(?:.*[._-])?" + WHOLE_WORDS);
+  /** Up to the last at sign of the authority, for a password may have one that nobody has escaped. */
+  private static final Pattern URL_PASSWORD = Pattern.compile("(://[^/@:\\s]*:)[^/\\s]*(?=@)");
+  private static final Pattern PARAMETER =
+      Pattern.compile("(?i)((?:^|[?&;])(?:[^=?&;]*" + WORDS + "[^=?&;]*|" + WHOLE_WORDS + ")=)[^&;]*");
 
   private Secrets() {
   }
@@ -27,6 +31,6 @@ public final class Secrets {
   }
 
   private static String withoutSecrets(String value) {
-    return URL_PARAMETER.matcher(URL_PASSWORD.matcher(value).replaceAll("$1***")).replaceAll("$1***");
+    return PARAMETER.matcher(URL_PASSWORD.matcher(value).replaceAll("$1***")).replaceAll("$1***");
   }
 }

@@ -2,6 +2,7 @@
 package org.stratabench.ycsb;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
@@ -295,6 +296,9 @@ class AsyncClientsTest {
     JsonObject summary = ClientProcess.summary(output);
     assertEquals("failed", summary.get("status").getAsString());
     assertEquals(FallingSilent.ANSWERS, summary.getAsJsonObject("operations").getAsJsonObject("READ").get("count").getAsInt());
+    // the second that four clients waited for it in vain is in no time, and was no work of theirs
+    assertTrue(summary.getAsJsonObject("client").get("waiting_share").isJsonNull());
+    assertFalse(client.err().contains("the client's own work"), client.err());
   }
 
   @Test

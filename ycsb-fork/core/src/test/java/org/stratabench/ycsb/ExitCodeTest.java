@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -57,6 +58,8 @@ class ExitCodeTest {
       "run noop -p recordcount=5 -p operationcount=5 -shard 3/3 | -shard 3/3",
       "run noop -p recordcount=5 -p operationcount=5 -start-at soon | soon",
       "run noop -p recordcount=5 -p operationcount=5 -p noop.stall.ms=x | noop.stall.ms=x",
+      "run noop -p recordcount=5 -p operationcount=5 -p secondarylookupproportion=1"
+          + " -p secondary.field=field3 | secondary.field=field3",
       "run noop -p recordcount | recordcount",
       "run noop -P no/such/file | no/such/file",
       "run noop -wrong | -wrong",
@@ -200,6 +203,45 @@ class ExitCodeTest {
     assertTrue(client.err().contains("client thread 0 was lost: java.lang.AssertionError: broken"), client.err());
     assertTrue(client.out().contains("[READ], Operations, "), client.out());
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size());
+  }
+
+  /** Its first client gets no answer after some, until it is interrupted; the second is lost half a second later. */
+  public static final class Hanging implements Database {
+    private final AtomicInteger sessions = new AtomicInteger();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.allOf(OperationType.class);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      boolean hangs = sessions.getAndIncrement() == 0;
+      AtomicInteger operations = new AtomicInteger();
+      return request -> {
+        if (operations.incrementAndGet() > 100) {
+          TimeUnit.MILLISECONDS.sleep(hangs ? 60_000 : 500);
+          throw new AssertionError("broken");
+        }
+        return Answer.OK;
+      };
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @Test
+  void aWindowThatIsCutOffLastsUntilItsEndAndNotUntilTheThreadsAre() {
+    ClientProcess client = ClientProcess.run(output, "run " + Hanging.class.getName() + SMALL + "-threads 2");
+    assertEquals(ExitCode.ABORTED, client.code(), client.err());
+    double measured = ClientProcess.summary(output).get("measured_ns").getAsDouble();
+    assertEquals(0.5e9, measured, 0.4e9, "the hanging client is interrupted two seconds later");
   }
 
   @Test

@@ -15,6 +15,8 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A process of its own, ended by a signal. */
 class SignalTest {
@@ -47,6 +49,18 @@ class SignalTest {
     assertTrue(client.waitFor(30, TimeUnit.SECONDS));
     assertEquals(130, client.exitValue());
     assertTrue(ClientProcess.summary(output).get("measured_ns").isJsonNull());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"warmup.operations=1000000000000", "warmup.seconds=3600"})
+  @Timeout(60)
+  void sigtermInAWarmupLeavesASummaryWithoutAWindow(String warmup) throws IOException, InterruptedException {
+    Process client = start("warmup", "-p", warmup);
+    client.destroy();
+    assertTrue(client.waitFor(30, TimeUnit.SECONDS));
+    assertEquals(130, client.exitValue());
+    assertTrue(ClientProcess.summary(output).get("measured_ns").isJsonNull());
+    assertTrue(ClientProcess.summary(output).get("start_unix_ns").isJsonNull());
   }
 
   /** Starts a client and waits until it says that it has reached a state. */

@@ -23,6 +23,11 @@ public interface Session extends AutoCloseable {
   default void flush() throws IOException {
   }
 
+  /**
+   * Lets go of what the session holds. A run that ends in order waits for it, outside the window that is measured.
+   *
+   * @throws IOException when something may be lost by that, which fails the run
+   */
   @Override
   default void close() throws IOException {
   }

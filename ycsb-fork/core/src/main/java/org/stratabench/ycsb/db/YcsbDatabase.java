@@ -20,6 +20,7 @@ import site.ycsb.ByteIterator;
 import site.ycsb.DB;
 import site.ycsb.DBException;
 import site.ycsb.Status;
+import site.ycsb.measurements.Measurements;
 
 /** Any binding written for YCSB: a class that extends {@link DB}, one instance for each client thread, as YCSB does it. */
 public final class YcsbDatabase implements Database {
@@ -40,6 +41,8 @@ public final class YcsbDatabase implements Database {
   @Override
   public void open(Settings settings, WorkloadSpec workload, boolean load) {
     properties = settings.properties();
+    // some bindings count there by themselves; without properties YCSB's class breaks on the first call
+    Measurements.setProperties(properties);
   }
 
   @Override
@@ -104,7 +107,7 @@ public final class YcsbDatabase implements Database {
       try {
         db.cleanup();
       } catch (DBException e) {
-        throw new IOException(e);
+        throw new IOException(e.getMessage() == null ? e.toString() : e.getMessage(), e);
       }
     }
   }

@@ -14,6 +14,7 @@ import org.stratabench.ycsb.workload.OperationType;
  * @param cost processor and collector time it used
  * @param processors how many it could use
  * @param waitingShare share of the window that its logical clients spent waiting for the database, in [0, 1]; NaN in an open loop
+ *     and where that is not known
  * @param startErrors how late operations began by its own fault, in nanoseconds; null in a closed loop
  * @param notBegun operations that were due before the window's end and not begun, so that no time contains their wait; empty in a closed loop
  * @param warnings one sentence each
@@ -36,9 +37,10 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
    * @param clients number of logical clients
    * @param targetPerSecond scheduled rate, or 0 in a closed loop
    * @param due operations due before the window's end; empty in a closed loop
+   * @param cutOff whether operations were under way when the window ended, whose wait is in no time
    */
   public static ClientReport of(Measurements measurements, ClientCost cost, long measuredNs, int threads, int clients,
-      double targetPerSecond, OptionalLong due) {
+      double targetPerSecond, OptionalLong due, boolean cutOff) {
     int processors = Runtime.getRuntime().availableProcessors();
     Histogram starts = measurements.startErrors();
     OptionalLong notBegun = OptionalLong.empty();
@@ -46,12 +48,13 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
       // every operation that begins leaves a start error; one that begins in the very instant of a stop may have been due after it
       notBegun = OptionalLong.of(Math.max(0, due.getAsLong() - (starts == null ? 0 : starts.getTotalCount())));
     }
-    if (measuredNs == 0) {
-      return new ClientReport(cost, processors, Double.NaN, starts, notBegun, List.of());
-    }
     Histogram real = operations(measurements, false);
     boolean openLoop = targetPerSecond > 0;
-    double waiting = openLoop ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
+    if (measuredNs == 0 || !openLoop && real.getTotalCount() == 0) {
+      return new ClientReport(cost, processors, Double.NaN, starts, notBegun, List.of());
+    }
+    double waiting =
+        openLoop || cutOff ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
     List<String> warnings = new ArrayList<>();
     double cpu = (double) cost.cpuNs() / measuredNs;
     if (cpu > MOST_CPU_SHARE * processors) {
@@ -76,6 +79,13 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
           targetPerSecond);
     }
     return new ClientReport(cost, processors, waiting, starts, notBegun, List.copyOf(warnings));
+  }
+
+  /** The same with warnings that were known before. */
+  public ClientReport warning(List<String> more) {
+    List<String> all = new ArrayList<>(more);
+    all.addAll(warnings);
+    return new ClientReport(cost, processors, waitingShare, startErrors, notBegun, List.copyOf(all));
   }
 
   private static void compareStartErrors(List<String> warnings, Histogram starts, Histogram intended) {

@@ -95,12 +95,26 @@ public final class ResultLines {
     line(section, "MinLatency(us)", histogram.getMinValue() / 1e3);
     line(section, "MaxLatency(us)", histogram.getMaxValue() / 1e3);
     for (double percentile : percentiles) {
-      String name = percentile == Math.rint(percentile) ? Integer.toString((int) percentile) : Double.toString(percentile);
-      line(section, name + "thPercentileLatency(us)", histogram.getValueAtPercentile(percentile) / 1e3);
+      line(section, ordinal(percentile) + "PercentileLatency(us)", histogram.getValueAtPercentile(percentile) / 1e3);
     }
     if (series.countsOperations()) {
       addReturns(measurements, series, histogram.getTotalCount());
     }
+  }
+
+  /** YCSB's name of a percentile: 1st, 95th, 99.9. */
+  private static String ordinal(double percentile) {
+    if (percentile != Math.rint(percentile)) {
+      return Double.toString(percentile);
+    }
+    int whole = (int) percentile;
+    boolean teen = whole / 10 == 1;
+    return whole + switch (teen ? 0 : whole % 10) {
+      case 1 -> "st";
+      case 2 -> "nd";
+      case 3 -> "rd";
+      default -> "th";
+    };
   }
 
   private void addReturns(Measurements measurements, Series series, long count) {

@@ -33,7 +33,10 @@ final class BlockingWorker extends Worker {
     }
     try {
       session.flush();
-      client.flushed(System.nanoTime());
+      if (!shared().control().isInterrupting()) {
+        // otherwise what it came back from was cut off, and the window had ended before
+        client.flushed(System.nanoTime());
+      }
     } catch (IOException e) {
       shared().control().stop(ExitCode.ERRORS, "buffered writes of " + Thread.currentThread().getName() + " were lost: " + e.getMessage());
     }

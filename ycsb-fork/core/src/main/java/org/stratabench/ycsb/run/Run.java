@@ -8,10 +8,10 @@ import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
-import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
@@ -21,6 +21,7 @@ import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.SetupException;
 import org.stratabench.ycsb.Settings;
 import org.stratabench.ycsb.UsageException;
+import org.stratabench.ycsb.WatchedProperties;
 import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.measure.ClientCost;
 import org.stratabench.ycsb.measure.ClientReport;
@@ -40,10 +41,11 @@ public final class Run {
   private static final long GRACE_NS = 2 * SECOND_NS;
   private static final long HUNG_NS = 10 * SECOND_NS;
   private static final long DISCONNECT_NS = 5 * SECOND_NS;
+  private static final long LEAVING_POLL_MS = 50;
 
   private final Options options;
   private final RunPlan plan;
-  private final Properties properties;
+  private final WatchedProperties properties;
   private final InputStream in;
   private final PrintStream out;
   private final StatusLines status;
@@ -59,6 +61,7 @@ public final class Run {
   private final Thread[] threads;
 
   private Database database;
+  private List<String> slips = List.of();
   private Clock clock;
   private ClientCost costAtStart;
   private IntervalWriter intervals;
@@ -71,8 +74,8 @@ public final class Run {
    * @param in where a start instant may come from
    * @param out takes the result lines
    */
-  public Run(Options options, RunPlan plan, Properties properties, InputStream in, PrintStream out, StatusLines status,
-      RunControl control) {
+  public Run(Options options, RunPlan plan, WatchedProperties properties, InputStream in, PrintStream out,
+      StatusLines status, RunControl control) {
     this.options = options;
     this.plan = plan;
     this.properties = properties;
@@ -180,6 +183,8 @@ public final class Run {
     if (!gate.awaitConnected()) {
       return;
     }
+    slips = properties.slips();
+    slips.forEach(slip -> status.warn("connecting", slip));
     Throwable failure = gate.connectFailure();
     if (failure instanceof UsageException) {
       control.stop(ExitCode.USAGE, failure.getMessage());
@@ -343,11 +348,16 @@ public final class Run {
         cannotWrite(e);
       }
       stopOn(measuredErrors.finalExcess(measurements.done(), measurements.failed()));
-      ClientReport report =
-          ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(), due());
+      ClientReport judged =
+          ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(), due(),
+              control.isInterrupting());
+      ClientReport report = judged.warning(slips);
       window = new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
       show(resultLines.of(measurements, measuredNs, report));
-      report.warnings().forEach(warning -> status.warn("measuring", warning));
+      judged.warnings().forEach(warning -> status.warn("measuring", warning));
+    }
+    if (!control.stopped()) {
+      closeSessions();
     }
     files.writeSummary(new Summary(options, plan, properties, measurements, database.counters()).toMap(control, window));
     disconnect();
@@ -385,6 +395,25 @@ public final class Run {
     }
     takeInterval(measuredNs);
     intervals.close();
+  }
+
+  /**
+   * Bindings written for YCSB may send only now what they have held back, so a run that ends in order takes the time
+   * that they need.
+   */
+  private void closeSessions() throws InterruptedException {
+    gate.release();
+    long begin = System.nanoTime();
+    for (Thread thread : threads) {
+      while (thread.isAlive() && !control.stopped()) {
+        thread.join(LEAVING_POLL_MS);
+        if (plan.hangNs() > 0 && System.nanoTime() - begin > plan.hangNs()) {
+          control.stop(ExitCode.ERRORS, thread.getName() + " has been closing its session for "
+              + plan.hangNs() / SECOND_NS
+              + " s; what it held back may be lost; raise error.hang.seconds if it may take that long");
+        }
+      }
+    }
   }
 
   private void disconnect() throws InterruptedException {

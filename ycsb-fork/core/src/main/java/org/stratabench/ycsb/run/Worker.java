@@ -73,8 +73,13 @@ abstract class Worker implements Runnable {
     try {
       shared.gate().awaitReleased();
       disconnect();
-    } catch (Exception e) {
-      // results are complete by now, and a connection that will not close ends with the process
+    } catch (InterruptedException e) {
+      // only an ending run interrupts its threads
+    } catch (Exception | Error e) {
+      // a session may have held back what it was given until now
+      String reason = e instanceof Error || e.getMessage() == null ? e.toString() : e.getMessage();
+      shared.control().stop(ExitCode.ERRORS, Thread.currentThread().getName() + " could not close its session: "
+          + reason + "; what it held back may be lost");
     }
   }
 
@@ -87,6 +92,10 @@ abstract class Worker implements Runnable {
     new Waiter(shared.control()::stopped).await(gate.startMonoNs());
     if (plan.warmupOperations() > 0) {
       perform(new Window(gate.startMonoNs(), Long.MAX_VALUE, plan.warmupOperations(), false));
+      if (shared.control().stopped()) {
+        // it has not done its share: the measured window does not open
+        return;
+      }
       gate.warm();
       if (!gate.awaitWarm()) {
         return;

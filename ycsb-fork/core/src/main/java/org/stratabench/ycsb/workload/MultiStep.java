@@ -27,12 +27,17 @@ public record MultiStep(int multiGetSize, int batchInsertSize, Filter filter, St
           + fieldNames.get(fieldNames.size() - 1));
     }
     boolean lookups = proportions[OperationType.SECONDARY_LOOKUP.ordinal()] > 0;
+    String secondaryField = settings.text("secondary.field", "secondary");
+    if (lookups && fieldNames.contains(secondaryField)) {
+      throw Settings.refuse("secondary.field", secondaryField,
+          "is one of the record's fields, whose values are random; choose another name");
+    }
     boolean traversals = proportions[OperationType.TRAVERSAL.ordinal()] > 0;
     return new MultiStep(
         (int) settings.wholeNumber("multiget.size", 10, 1, MOST_AT_ONCE),
         (int) settings.wholeNumber("batchinsert.size", 10, 1, MOST_AT_ONCE),
         Filter.selecting(filterField, settings.number("filteredscan.selectivity", 0.1, 0.0001, 0.9999)),
-        lookups ? settings.text("secondary.field", "secondary") : null,
+        lookups ? secondaryField : null,
         settings.wholeNumber("secondary.records", 10, 1, Long.MAX_VALUE),
         (int) settings.wholeNumber("secondary.limit", 100, 1, Integer.MAX_VALUE),
         traversals ? (int) settings.wholeNumber("traversal.edges", 3, 1, 1000) : 0,

@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.hbase2;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Arrays;
 import org.apache.hadoop.hbase.client.Delete;
 import org.apache.hadoop.hbase.client.Mutation;
@@ -43,7 +44,8 @@ final class BlockingSession implements Session {
         }
         default -> throw new UnsupportedOperationException(request.type().label());
       };
-    } catch (IOException e) {
+    } catch (IOException | UncheckedIOException e) {
+      // the rows of a scan arrive through an iterator, which can throw no IOException
       return Answer.failed(Failures.name(e));
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.stratabench.ycsb.hbase2;
 
+import java.io.UncheckedIOException;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException;
@@ -25,7 +26,8 @@ final class Failures {
   }
 
   private static Throwable unwrapped(Throwable failure) {
-    boolean wrapper = failure instanceof CompletionException || failure instanceof ExecutionException;
+    boolean wrapper = failure instanceof CompletionException || failure instanceof ExecutionException
+        || failure instanceof UncheckedIOException;
     return wrapper && failure.getCause() != null ? unwrapped(failure.getCause()) : failure;
   }
 

@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.HConstants;
 import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
 import org.apache.hadoop.hbase.client.Consistency;
 import org.apache.hadoop.hbase.client.Durability;
 import org.apache.hadoop.hbase.util.Bytes;
@@ -73,7 +74,8 @@ final class HBaseSettings {
     Properties properties = settings.properties();
     for (String name : properties.stringPropertyNames()) {
       if (FORWARDED.stream().anyMatch(name::startsWith)) {
-        configuration.set(name, properties.getProperty(name).trim());
+        // to hand a name on is not to read it: it may be one of ours that is written wrongly
+        configuration.set(name, String.valueOf(properties.get(name)).trim());
       }
     }
     return configuration;
@@ -111,6 +113,7 @@ final class HBaseSettings {
   void check() {
     configuration();
     table();
+    family();
     durability();
     connectTimeoutMs();
     tableWaitMs();
@@ -133,7 +136,12 @@ final class HBaseSettings {
   }
 
   byte[] family() {
-    return Bytes.toBytes(settings.text("columnfamily", "family"));
+    String name = settings.text("columnfamily", "family");
+    try {
+      return ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName(Bytes.toBytes(name));
+    } catch (IllegalArgumentException e) {
+      throw Settings.refuse("columnfamily", name, "is no name of a family HBase takes: " + e.getMessage());
+    }
   }
 
   Durability durability() {

@@ -56,7 +56,7 @@ class HBaseSettingsTest {
   @ParameterizedTest
   @CsvSource({"durability, NEVER", "hbase.read.consistency, EVENTUAL", "hbase.connections, 0", "writebuffersize, 0", "clientbuffering, yes",
       "hbase.scan.cacheblocks, 1", "table, a b", "hbase.connect.timeout.ms, 0", "hbase.table.wait.ms, 0",
-      "hbase.table.create, no"})
+      "hbase.table.create, no", "columnfamily, a:b", "columnfamily, .f", "columnfamily, ''"})
   void wrongValuesAreRefusedByName(String name, String value) {
     assertRefused(settings(name, value), "property " + name + "=" + value + " ");
   }
