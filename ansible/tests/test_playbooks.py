@@ -314,3 +314,55 @@ def test_a_disk_in_a_file_is_mounted_before_the_servers_start(tmp_path: Path) ->
     lines = written.read_text(encoding="utf-8").splitlines()
     assert f"ExecStart=/usr/bin/env python3 {words}" in lines
     assert "ConditionPathExists=/var/lib/mein 100%% $HÖME/disk.img" in lines
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"hbase_settings": {"a": 1, "b": True, "c": "x", "d": 0.5}, "chrony_servers": ["192.0.2.1"]}, ""),
+        ({"chrony_servers": "192.0.2.1,192.0.2.2"}, "chrony_servers is a text"),
+        ({"hbase_settings": "a=b"}, "hbase_settings is a text"),
+        ({"hdfs_settings": {"dfs.a": ["x", "y"], "dfs.b": None}}, "hdfs_settings: dfs.a, dfs.b: a text, a number"),
+        ({"hdfs_settings": {"dfs.namenode.name.dir": "/d"}}, "hdfs_settings: dfs.namenode.name.dir cannot be set"),
+        ({"hdfs_settings": {"dfs.datanode.data.dir": "/d"}}, "hdfs_settings: dfs.datanode.data.dir cannot be set"),
+    ],
+)
+def test_settings_that_only_seem_to_fit_are_refused_first(given: dict[str, object], said: str, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["m"], clients=["m"], agents=["m"])
+    done = play(hosts, ANSIBLE / "playbooks" / "check.yml", "-e", json.dumps(given))
+    assert (done.returncode == 0) == (not said), done.stdout + done.stderr
+    assert said in " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("role", ["chrony", "jdk"])
+def test_a_switch_may_be_a_word_as_the_command_line_and_ini_files_give_it(role: str, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    playbook = tmp_path / "switch.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Switch", "hosts": "m", "roles": [role]}]), encoding="utf-8")
+    switch = {"chrony": "chrony_enabled=no", "jdk": "jdk_install=false"}[role]
+    done = play(hosts, playbook, "-e", switch, "-e", "jdk_java=/nonexistent/java")
+    assert "must be a boolean" not in done.stdout + done.stderr
+    assert "must have a boolean result" not in done.stdout + done.stderr
+    # Nothing is installed; and a Java that is missing is said.
+    assert (done.returncode == 0) == (role == "chrony"), done.stdout
+    assert "Note the packages that are there" not in done.stdout
+    assert role == "chrony" or "Java 17 is missing" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("switch", "options"), [("false", 0), ("true", 1)])
+def test_tls_of_arangodb_is_what_its_switch_says_also_as_a_word(switch: str, options: int, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    role = ANSIBLE / "roles" / "arangodb"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "command.yml"
+    command = {"content": "{{ arangodb_command | join(' ') }}", "dest": str(tmp_path / "command")}
+    whole = {
+        "hosts": "a1",
+        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
+        "tasks": [{"name": "Write", "ansible.builtin.copy": command}],
+    }
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    done = play(hosts, playbook, "-e", f"arangodb_tls={switch}")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "command").read_text(encoding="utf-8").count("--ssl.keyfile") == options
