@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -16,7 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.deploy import deploy, destroy
+import controller.deploy
+from controller.databases.hbase import HBase
+from controller.deploy import deploy, deployed_settings, destroy, scale
 from controller.errors import ConfigError, DeployError, StrataError
 from controller.inventory import Inventory, load_inventory
 from controller.playbook import message_of
@@ -100,6 +103,35 @@ def test_another_shape_must_be_taken_down_first(
     with pytest.raises(DeployError, match=expected) as caught:
         deploy(inventory, {}, state_dir=state, progress=quiet)
     assert "strata destroy" in caught.value.hint
+
+
+def test_a_scaling_that_was_cut_short_is_completed_by_another_one_or_by_a_deployment(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, played = tmp_path / "state", list[tuple[str, object]]()
+    monkeypatch.setattr(HBase, "wait_ready", lambda *_: None)
+
+    def play(name: str, _: Inventory, variables: dict[str, Any], **__: object) -> list[tuple[str, str]]:
+        played.append((name, variables.get("scale_regionservers")))
+        if len(played) in (2, 4):
+            raise DeployError("the power is cut")
+        return []
+
+    monkeypatch.setattr(controller.deploy, "run_playbook", play)
+    settings = {"hbase.heap_mb": 300}
+    deploy(inventory, settings, state_dir=state, progress=quiet)
+    for _ in range(2):
+        asked = deployed_settings(state) | {"regionservers": 2}
+        with contextlib.suppress(DeployError):
+            scale(inventory, asked, state_dir=state, progress=quiet)
+        assert deployed_settings(state) == settings | {"regionservers": 2}
+    with pytest.raises(DeployError, match="power"):
+        scale(inventory, settings | {"regionservers": 3}, state_dir=state, progress=quiet)
+    # Servers that were being added or removed are all of them in the end, and regions have to be spread over them.
+    for _ in range(2):
+        deploy(inventory, settings, state_dir=state, progress=quiet)
+    scalings = [("scale", 2), ("scale", 2), ("scale", 3), ("scale", 3)]
+    assert played == [("site", None), *scalings, ("site", None)]
 
 
 def test_a_state_folder_that_is_a_file(inventory: Inventory, tmp_path: Path) -> None:
