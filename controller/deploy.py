@@ -20,7 +20,7 @@ from controller.databases import make_database
 from controller.databases.base import Database
 from controller.errors import DeployError
 from controller.inventory import Inventory, load_inventory
-from controller.pki import ensure_pki
+from controller.pki import ensure_pki, is_current
 from controller.playbook import Progress, run_playbook
 
 __all__ = ["DeployOutcome", "deploy", "destroy", "load_inventory", "read_deployment"]
@@ -49,12 +49,18 @@ class DeployOutcome:
 def ensure_deployed(
     inventory: Inventory, settings: Mapping[str, Any], *, state_dir: Path, progress: Progress, database: Database
 ) -> None:
-    """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone."""
+    """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone, until
+    its certificates are near their end."""
     wanted = _deployment(inventory, database)
-    if _is_complete(inventory, state_dir, wanted, database) and _serves(inventory, wanted, database):
+    current = is_current(state_dir / "pki", _addresses(inventory))
+    if current and _is_complete(inventory, state_dir, wanted, database) and _serves(inventory, wanted, database):
         progress("deploy: nothing to do, the cluster serves")
         return
     deploy(inventory, settings, state_dir=state_dir, progress=progress, database=database)
+
+
+def _addresses(inventory: Inventory) -> dict[str, str]:
+    return {node.name: node.address for node in inventory.nodes}
 
 
 def _is_complete(inventory: Inventory, state_dir: Path, wanted: Mapping[str, Any], database: Database) -> bool:
@@ -99,7 +105,7 @@ def deploy(
         # A scaling that was cut short is ended here, too: servers may be marked as leaving, regions uneven.
         unfinished = {key: value for key, value in (read_deployment(state_dir) or {}).items() if key == SCALING}
         _note(state_dir, wanted | unfinished)
-        ensure_pki(state_dir / "pki", {node.name: node.address for node in inventory.nodes})
+        ensure_pki(state_dir / "pki", _addresses(inventory))
         extra = _controller_variables(state_dir) | dict(known.role_variables())
         if unfinished:
             extra["scale_regionservers"] = len(wanted["servers"])
@@ -142,6 +148,7 @@ def scale(
             raise DeployError(f"no such cluster is deployed in {state_dir}", hint="deploy first: strata deploy")
         both = {key: list(dict.fromkeys([*found[key], *wanted[key]])) for key in ("servers", "nodes")}
         _note(state_dir, wanted | both | {SCALING: dict(settings)})
+        ensure_pki(state_dir / "pki", _addresses(inventory))
         extra = _controller_variables(state_dir) | dict(known.role_variables())
         extra["scale_regionservers"] = len(wanted["servers"])
         changes = run_playbook(
