@@ -335,6 +335,22 @@ def test_settings_that_only_seem_to_fit_are_refused_first(given: dict[str, objec
     assert said in " ".join((done.stdout + done.stderr).split())
 
 
+def test_a_check_of_what_is_deployed_finds_no_difference(tmp_path: Path) -> None:
+    """In the agent's settings, which say whether the node's data has a disk of its own."""
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["m"], agents=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "node.yml"
+    roles = [{"role": "common", "common_own_disk": True}, {"role": "agent"}]
+    playbook.write_text(yaml.safe_dump([{"name": "Node", "hosts": "m", "roles": roles}]), encoding="utf-8")
+    known = {"strata_data_dir": str(tmp_path / "data"), "common_min_memory_mb": 0, "common_min_disk_mb": 0}
+    options = ("--skip-tags", "start", "--diff", "-e", json.dumps(known))
+    for more, changed in (("--check", True), ("--diff", True), ("--diff", False), ("--check", False)):
+        done = play(hosts, playbook, *options, more)
+        assert done.returncode == 0, done.stdout
+        assert ("changed=0" not in done.stdout) == changed, done.stdout
+        assert (tmp_path / "data").exists() or more == "--check"
+
+
 @pytest.mark.parametrize("role", ["chrony", "jdk"])
 def test_a_switch_may_be_a_word_as_the_command_line_and_ini_files_give_it(role: str, tmp_path: Path) -> None:
     hosts = inventory(tmp_path, hbase_master=["m"])
