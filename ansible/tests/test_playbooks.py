@@ -272,6 +272,13 @@ def test_a_unit_is_understood_whatever_its_folders_are_called(tmp_path: Path) ->
     assert "--pidfile=/var/lib/mein 100% $$HÖME/run/x.pid" in words["ExecStartPost"]
 
 
+def test_a_unit_waits_for_the_disk_that_its_data_are_on(tmp_path: Path) -> None:
+    written = unit(tmp_path, strata_root="/var/lib/x", daemon_write_paths=["/data/my 100% disk", "/var/lib/x/tmp"])
+    lines = written.read_text(encoding="utf-8").split("[Service]")[0].splitlines()
+    (mounts,) = [line.partition("=")[2] for line in lines if line.startswith("RequiresMountsFor=")]
+    assert shlex.split(mounts.replace("%%", "%")) == ["/data/my 100% disk", "/var/lib/x/tmp"]
+
+
 def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
     root = tmp_path / "my 100% test"
     root.mkdir()
