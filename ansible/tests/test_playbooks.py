@@ -152,8 +152,9 @@ def test_a_deployment_that_died_before_the_vendors_unit_was_stopped_is_made_up_f
 
 
 @pytest.mark.skipif(Path("/usr/sbin/chronyd").exists(), reason="this machine has chrony, whose settings are left alone")
-def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kept", "said"), [("yes", ""), ("no", "chrony_servers is for Debian and Ubuntu only")])
+def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise_nor_for_the_rhel_family(
+    kept: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = inventory(tmp_path, hbase_master=["m"])
     role = {"role": "chrony", "chrony_enabled": True, "chrony_servers": ["192.0.2.1"]}
@@ -161,11 +162,12 @@ def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
     playbook.write_text(yaml.safe_dump([{"name": "Clock", "hosts": "m", "roles": [role]}]), encoding="utf-8")
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "timedatectl").write_text("#!/bin/sh\necho NTP=yes\n", encoding="utf-8")
+    (programs / "timedatectl").write_text(f"#!/bin/sh\necho NTP={kept}\n", encoding="utf-8")
     (programs / "timedatectl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    done = play(hosts, playbook)
-    assert done.returncode == 0, done.stdout
+    done = play(hosts, playbook, "-e", json.dumps({"ansible_facts": {"os_family": "RedHat"}}))
+    assert (done.returncode == 0) == (not said), done.stdout
+    assert said in done.stdout + done.stderr
     assert "changed=0" in done.stdout
 
 

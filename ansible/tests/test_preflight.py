@@ -77,6 +77,9 @@ def test_a_folder_of_somebody_else_is_refused(
     assert check(preflight, tmp_path, "--own", str(folder)) == 0
     assert check(preflight, tmp_path, "--own", "/nonexistent") == 1
     assert "choose one below it" in capsys.readouterr().err
+    for relative in ("~/my/data", "var/lib/stratabench"):
+        assert check(preflight, tmp_path, "--own", relative) == 1
+        assert f"{relative} is no absolute path" in capsys.readouterr().err
 
 
 def test_java_is_not_asked_for_where_a_role_brings_it(preflight: ModuleType, tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def memory_problems(minimum_mb: int) -> Iterator[str]:
 def folder_problems(folders: list[Path]) -> Iterator[str]:
     """A folder that goes when the node is taken down must not hold what is not ours."""
     for folder in folders:
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).exists():
+        if not folder.is_absolute():
+            yield f"{folder} is no absolute path: it would be another folder for each program (~ is not understood)"
+        elif folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).exists():
             yield f"{folder} is not empty and not ours (no {MARKER} in it): choose another folder"
         elif len(folder.parts) < 3:
             yield f"{folder} is no folder for us alone: choose one below it"
