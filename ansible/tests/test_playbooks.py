@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -228,6 +229,79 @@ def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) ->
         assert list(data.iterdir()) == []
     finally:
         subprocess.run(["umount", str(data)], check=True)
+
+
+SUDO = """#!/bin/sh
+while [ "$1" != /bin/sh ]; do shift; done
+HOME="${0%/*}/root" exec "$@"
+"""
+
+
+def become_root_by(program: Path, hosts: Path) -> None:
+    """Has the inventory say so, as docs/operations.md has it."""
+    program.chmod(0o755)
+    content = yaml.safe_load(hosts.read_text(encoding="utf-8"))
+    content["all"]["vars"] |= {"ansible_become": True, "ansible_become_exe": str(program)}
+    hosts.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+
+def test_ansibles_own_folders_go_also_that_of_who_it_becomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for sudo gives another home; the module that downloads packages makes its folder there."""
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    homes = [tmp_path / "bench", tmp_path / "root"]
+    for home in homes:
+        home.mkdir()
+    (tmp_path / "sudo").write_text(SUDO, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(homes[0]))
+    monkeypatch.setenv("ANSIBLE_BECOME_ALLOW_SAME_USER", "true")
+    (homes[0] / ".strata-ansible").mkdir()
+    download = {"url": (tmp_path / "sudo").as_uri(), "dest": str(tmp_path / "package"), "mode": "0644"}
+    tasks = yaml.safe_load((ANSIBLE / "playbooks" / "tasks" / "remove_node.yml").read_text(encoding="utf-8"))
+    remove = [task for task in tasks if task["name"].startswith("Remove Ansible's folder")]
+    become_root_by(tmp_path / "sudo", hosts)
+    left = []
+    for name, chosen in {"used": [{"ansible.builtin.get_url": download}], "removed": remove}.items():
+        (tmp_path / f"{name}.yml").write_text(yaml.safe_dump([{"hosts": "m", "tasks": chosen}]), encoding="utf-8")
+        done = play(hosts, tmp_path / f"{name}.yml", "-e", json.dumps({"strata_is_remote": True}))
+        assert done.returncode == 0, done.stdout
+        left.append([(home / ".strata-ansible").exists() for home in homes])
+    assert left == [[True, True], [False, False]]
+
+
+def test_nobody_becomes_root_on_the_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where users become root on the nodes, by the inventory, what is done on the controller is done by who runs it."""
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    (tmp_path / "sudo").write_text("#!/bin/sh\necho sudo: a password is required >&2\nexit 1\n", encoding="utf-8")
+    monkeypatch.setenv("ANSIBLE_BECOME_ALLOW_SAME_USER", "true")
+    become_root_by(tmp_path / "sudo", hosts)
+    distribution = tmp_path / "hbase"
+    (distribution / "lib").mkdir(parents=True)
+    (distribution / "lib" / "x.jar").touch()
+    stamp = {"version": "1", "jars": {"x.jar": {"size": 0, "sha256": ""}}}
+    (distribution / "distribution.json").write_text(json.dumps(stamp), encoding="utf-8")
+    playbook = tmp_path / "jars.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Jars", "hosts": "m", "roles": ["hbase_dist"]}]), encoding="utf-8")
+    known = {"hbase_dist_source": str(distribution), "hbase_dist_version": "1"}
+    done = play(hosts, playbook, "--tags", "distribution", "-e", json.dumps(known))
+    assert done.returncode == 0, done.stdout
+
+
+def tasks_of(content: object) -> Iterator[dict[str, Any]]:
+    """All tasks below, those of blocks, too."""
+    for each in content if isinstance(content, list) else []:
+        yield each
+        for part in ("block", "always", "rescue", "tasks", "pre_tasks", "post_tasks"):
+            yield from tasks_of(each.get(part))
+
+
+def test_every_task_on_the_controller_says_that_nobody_becomes_root() -> None:
+    files = [*ANSIBLE.glob("roles/*/tasks/*.yml"), *ANSIBLE.glob("playbooks/**/*.yml")]
+    plays = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in files]
+    delegated = [task for each in plays for task in tasks_of(each) if "delegate_to" in task]
+    assert delegated
+    assert [task["name"] for task in delegated if task.get("vars", {}).get("ansible_become") is not False] == []
 
 
 def unit(folder: Path, java: str = "java", **known: object) -> Path:
