@@ -374,6 +374,54 @@ def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None
     assert url2pathname(urlsplit(value).path) == str(root / "root" / "nodes" / "m" / "data" / "namenode")
 
 
+def test_grafana_finds_its_dashboards_whatever_their_folder_is_called(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, monitoring=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "grafana.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Write", "hosts": "m", "roles": ["grafana"]}]), encoding="utf-8")
+    root = tmp_path / "one, two #3 {x: y}"
+    done = play(hosts, playbook, "-e", json.dumps({"strata_root": str(root)}))
+    assert done.returncode == 0, done.stdout
+    folder = root / "nodes" / "m" / "conf" / "grafana"
+    written = yaml.safe_load((folder / "provisioning/dashboards/strata.yml").read_text(encoding="utf-8"))
+    assert written["providers"][0]["options"] == {"path": str(folder / "dashboards")}
+
+
+PROPERTY = """
+class Property {
+  public static void main(String[] given) throws java.io.IOException {
+    var all = new java.util.Properties();
+    all.load(new java.io.FileInputStream(given[0]));
+    System.out.print(all.getProperty(given[1]).equals(given[2]));
+  }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="this machine has no JDK")
+def test_zookeeper_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    role, written = ANSIBLE / "roles" / "zookeeper", tmp_path / "zoo.cfg"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    template = {"src": str(role / "templates" / "zoo.cfg.j2"), "dest": str(written)}
+    files = [str(role / "defaults/main.yml")]
+    whole = {"hosts": "m", "vars_files": files, "tasks": [{"ansible.builtin.template": template}]}
+    (tmp_path / "zoo.yml").write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    root = "/var/lib/mein #100% €HÖME"
+    done = play(hosts, tmp_path / "zoo.yml", "-e", json.dumps({"strata_is_remote": True, "strata_root": root}))
+    assert done.returncode == 0, done.stdout
+    # By the parser that ZooKeeper uses.
+    (tmp_path / "Property.java").write_text(PROPERTY, encoding="ascii")
+    said = subprocess.run(
+        ["java", str(tmp_path / "Property.java"), str(written), "dataDir", f"{root}/data/zookeeper"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LC_ALL": "C.UTF-8"},
+    )
+    assert said.stdout == "true", written.read_text(encoding="utf-8")
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
 def test_a_disk_in_a_file_is_mounted_before_the_servers_start(tmp_path: Path) -> None:
     servers = unit(tmp_path, strata_root="/var/lib/x", java="/bin/true").read_text(encoding="utf-8").splitlines()
