@@ -143,7 +143,7 @@ def test_a_cluster_that_serves_is_left_alone_until_its_certificates_near_their_e
     state, database, played = tmp_path / "state", HBase(inventory, {}), list[str]()
     monkeypatch.setattr(HBase, "wait_ready", lambda *_: None)
     monkeypatch.setattr(HBase, "live_servers", lambda _: ("node1", "node2", "node3"))
-    monkeypatch.setattr(controller.deploy.socket, "create_connection", lambda *_: socket.socket())
+    monkeypatch.setattr(socket, "create_connection", lambda *_: socket.socket())
 
     def play(name: str, *_: object, **__: object) -> list[tuple[str, str]]:
         played.append(name)
