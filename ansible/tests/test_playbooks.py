@@ -288,6 +288,23 @@ def test_nobody_becomes_root_on_the_controller(tmp_path: Path, monkeypatch: pyte
     assert done.returncode == 0, done.stdout
 
 
+def test_packages_of_a_node_of_this_machine_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus beside the controller; a stand-in for the package manager notes what it is asked for."""
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["n"], clients=["m"], monitoring=["m"])
+    programs, node = tmp_path / "bin", tmp_path / "root" / "nodes" / "m"
+    programs.mkdir()
+    node.mkdir(parents=True)
+    (node / "packages.added").write_text("prometheus", encoding="utf-8")
+    for name, text in {"apt-get": 'echo "$@" >> "$0.calls"', "dpkg-query": "echo 'ii  prometheus'"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done = play(hosts, ANSIBLE / "playbooks" / "teardown.yml")
+    assert done.returncode == 0, done.stdout
+    assert not node.exists()
+    assert "purge prometheus\n" in (programs / "apt-get.calls").read_text(encoding="utf-8")
+
+
 def tasks_of(content: object) -> Iterator[dict[str, Any]]:
     """All tasks below, those of blocks, too."""
     for each in content if isinstance(content, list) else []:
