@@ -97,9 +97,9 @@ def run(
     )
 
 
-def exclude(folder: Path, port: int, *names: str) -> subprocess.CompletedProcess[str]:
+def exclude(folder: Path, port: int, *names: str, **known: object) -> subprocess.CompletedProcess[str]:
     task = {"ansible.builtin.include_role": {"name": "hdfs", "tasks_from": "exclude"}}
-    return run(folder, [task], port, hdfs_excluded=list(names))
+    return run(folder, [task], port, hdfs_excluded=list(names), **known)
 
 
 def told(folder: Path) -> str:
@@ -125,6 +125,13 @@ def test_a_datanode_is_empty_when_the_namenode_says_so(namenode: StandInNameNode
     assert (tmp_path / "root/nodes/m/conf/datanodes.exclude").read_text(encoding="utf-8") == "127.0.9.2:9866\n"
     assert "-refreshNodes" in told(tmp_path)
     assert namenode.asked == len(namenode.states)
+
+
+def test_how_long_a_datanode_may_take_can_be_said(namenode: StandInNameNode, tmp_path: Path) -> None:
+    namenode.states = [{"127.0.9.1": IN, "127.0.9.2": LEAVING}]
+    done = exclude(tmp_path, namenode.server.server_port, "d2", hdfs_leave_timeout_s="1")
+    assert done.returncode != 0
+    assert namenode.asked == 3  # once for the list, then as often as said and once more
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_the_namenode(
