@@ -31,6 +31,8 @@ _KEEPALIVE = [
     ("grpc.http2.ping_timeout_ms", 20_000),  # of a ping that gRPC sends to measure the way: it holds up the one above
     ("grpc.http2.max_pings_without_data", 0),  # as many as it takes
 ]
+#: Nodes are reached at their addresses; proxies that the environment names are for others.
+_DIRECT = ("grpc.enable_http_proxy", 0)
 ENDED = (api.JobEvent.DONE, api.JobEvent.FAILED)
 
 
@@ -65,7 +67,7 @@ class AgentClient:
     ) -> None:
         self.node = node
         self.address = address
-        self._channel = grpc.aio.secure_channel(address, certificates.credentials(), options=_KEEPALIVE)
+        self._channel = grpc.aio.secure_channel(address, certificates.credentials(), options=[_DIRECT, *_KEEPALIVE])
         self._stub = api_grpc.AgentStub(self._channel)
         self._on_event = on_event
         self._on_lost = on_lost

@@ -20,7 +20,7 @@ from controller.databases import make_database
 from controller.databases.base import Database
 from controller.errors import DeployError
 from controller.inventory import Inventory, load_inventory
-from controller.pki import ensure_pki
+from controller.pki import ensure_pki, is_current
 from controller.playbook import Progress, run_playbook
 
 __all__ = ["DeployOutcome", "deploy", "destroy", "load_inventory", "read_deployment"]
@@ -28,6 +28,8 @@ __all__ = ["DeployOutcome", "deploy", "destroy", "load_inventory", "read_deploym
 REPO = Path(__file__).resolve().parent.parent
 CACHE = Path.home() / ".cache" / "stratabench"
 DEPLOYMENT = "deployment.json"
+#: In it while a cluster is scaled, and after a scaling that was cut short: the settings that were asked for.
+SCALING = "scaling"
 # Long, for a machine that is busy: a server that dies is noticed long before.
 READY_S = 240.0
 AGENT_S = 2.0
@@ -47,12 +49,18 @@ class DeployOutcome:
 def ensure_deployed(
     inventory: Inventory, settings: Mapping[str, Any], *, state_dir: Path, progress: Progress, database: Database
 ) -> None:
-    """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone."""
+    """Deploys what is not there yet; a cluster that was deployed with the same settings and serves is left alone, until
+    its certificates are near their end."""
     wanted = _deployment(inventory, database)
-    if _is_complete(inventory, state_dir, wanted, database) and _serves(inventory, wanted, database):
+    current = is_current(state_dir / "pki", _addresses(inventory))
+    if current and _is_complete(inventory, state_dir, wanted, database) and _serves(inventory, wanted, database):
         progress("deploy: nothing to do, the cluster serves")
         return
     deploy(inventory, settings, state_dir=state_dir, progress=progress, database=database)
+
+
+def _addresses(inventory: Inventory) -> dict[str, str]:
+    return {node.name: node.address for node in inventory.nodes}
 
 
 def _is_complete(inventory: Inventory, state_dir: Path, wanted: Mapping[str, Any], database: Database) -> bool:
@@ -94,11 +102,17 @@ def deploy(
     wanted = _deployment(inventory, known)
     with _locked(state_dir), _storage_errors(state_dir):
         _require_same_shape(state_dir, wanted)
-        _note(state_dir, wanted)
-        ensure_pki(state_dir / "pki", {node.name: node.address for node in inventory.nodes})
+        # A scaling that was cut short is ended here, too: servers may be marked as leaving, regions uneven.
+        unfinished = {key: value for key, value in (read_deployment(state_dir) or {}).items() if key == SCALING}
+        _note(state_dir, wanted | unfinished)
+        ensure_pki(state_dir / "pki", _addresses(inventory))
         extra = _controller_variables(state_dir) | dict(known.role_variables())
+        if unfinished:
+            extra["scale_regionservers"] = len(wanted["servers"])
         before = known.server_ids()
-        run = partial(run_playbook, "site", inventory, extra, verb="deploy", state_dir=state_dir)
+        run = partial(
+            run_playbook, "scale" if unfinished else "site", inventory, extra, verb="deploy", state_dir=state_dir
+        )
         changes = run(progress=progress, limit=wanted["nodes"])
         restarted = {node for node, task in changes if task.endswith(known.server_task)}
         progress("deploy: waiting until the database answers")
@@ -133,7 +147,8 @@ def scale(
         if found is None or found["inventory"] != wanted["inventory"] or found["shape"] != wanted["shape"]:
             raise DeployError(f"no such cluster is deployed in {state_dir}", hint="deploy first: strata deploy")
         both = {key: list(dict.fromkeys([*found[key], *wanted[key]])) for key in ("servers", "nodes")}
-        _note(state_dir, wanted | both)
+        _note(state_dir, wanted | both | {SCALING: dict(settings)})
+        ensure_pki(state_dir / "pki", _addresses(inventory))
         extra = _controller_variables(state_dir) | dict(known.role_variables())
         extra["scale_regionservers"] = len(wanted["servers"])
         changes = run_playbook(
@@ -145,12 +160,13 @@ def scale(
 
 
 def deployed_settings(state_dir: Path) -> dict[str, Any]:
-    """The settings that the cluster was deployed, or scaled, with. DeployError when there is no complete one."""
+    """The settings that the cluster was deployed with, or scaled, also by half. DeployError when there is no complete
+    one."""
     found = read_deployment(state_dir)
-    if found is None or "settings" not in found:
+    if found is None or not {"settings", SCALING} & found.keys():
         what = "no cluster is deployed" if found is None else "the cluster was not deployed to the end"
         raise DeployError(f"{what} (noted in {state_dir})", hint="strata deploy")
-    settings: dict[str, Any] = found["settings"]
+    settings: dict[str, Any] = found["settings"] if "settings" in found else found[SCALING]
     return settings
 
 

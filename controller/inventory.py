@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from controller.errors import ConfigError
+from controller.pki import AUTHORITY, CONTROLLER
 
 CLIENT_GROUP = "clients"
 Role = Literal["master", "database", "client"]
@@ -114,6 +115,7 @@ def load_inventory(path: Path | str) -> Inventory:
             raise ConfigError(f"inventory {given}: group {group} is missing or empty", hint=_groups_hint(database))
     nodes = tuple(_node(name, groups, variables.get(name, {}), given) for name in names)
     _require_distinct_addresses(nodes, given)
+    _require_names_of_their_own(nodes, given)
     return Inventory(given.resolve(), nodes)
 
 
@@ -162,6 +164,11 @@ def _node(name: str, groups: dict[str, list[str]], variables: dict[str, Any], pa
         raise ConfigError(
             f"inventory {path}: {what}", node=name, hint="strata_address is the IPv4 address of the node, as a literal"
         ) from error
+    try:
+        int(variables.get("agent_port", DEFAULT_AGENT_PORT))
+    except (TypeError, ValueError) as error:
+        port = variables["agent_port"]
+        raise ConfigError(f"inventory {path}: agent_port={port!r} is not a whole number", node=name) from error
     mine = frozenset(group for group, members in groups.items() if name in members)
     return Node(name, str(address), mine, variables)
 
@@ -175,3 +182,13 @@ def _require_distinct_addresses(nodes: tuple[Node, ...], path: Path) -> None:
                 node=node.name,
             )
         seen[node.address] = node.name
+
+
+def _require_names_of_their_own(nodes: tuple[Node, ...], path: Path) -> None:
+    """A node's certificate and key are files of its name, beside those of the authority and of the controller."""
+    taken = dict.fromkeys((AUTHORITY, CONTROLLER), "of a certificate of the deployment")
+    keys = {f"{name}-key": f"of the key of {name}" for name in (*taken, *(node.name for node in nodes))}
+    for node in nodes:
+        if node.name in taken | keys:
+            what = (taken | keys)[node.name]
+            raise ConfigError(f"inventory {path}: this name is that {what}", node=node.name, hint="name it otherwise")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-CONTROLLER = "controller"
+AUTHORITY, CONTROLLER = "ca", "controller"
 VALID_FOR = dt.timedelta(days=30)
 # Renewed while what runs still has a week with the old one.
 RENEW_BEFORE = dt.timedelta(days=7)
@@ -48,19 +48,38 @@ def ensure_pki(folder: Path, addresses: Mapping[str, str], *, now: dt.datetime |
     """
     instant = now or dt.datetime.now(dt.UTC)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    authority = _load(folder / "ca.pem", folder / "ca-key.pem", instant)
+    authority = _load_authority(folder, instant)
     issued = []
     if authority is None:
         authority = _new_authority(folder, instant)
-        issued.append("ca")
-    wanted = {CONTROLLER: None, **addresses}
+        issued.append(AUTHORITY)
+    for name, address in _unfit(folder, authority, addresses, instant):
+        _issue(identity(folder, name), authority, name, address, instant)
+        issued.append(name)
+    return issued
+
+
+def is_current(folder: Path, addresses: Mapping[str, str], *, now: dt.datetime | None = None) -> bool:
+    """Whether ``ensure_pki`` would issue nothing."""
+    instant = now or dt.datetime.now(dt.UTC)
+    authority = _load_authority(folder, instant)
+    return authority is not None and not list(_unfit(folder, authority, addresses, instant))
+
+
+def _load_authority(folder: Path, instant: dt.datetime) -> Pair | None:
+    return _load(folder / f"{AUTHORITY}.pem", folder / f"{AUTHORITY}-key.pem", instant)
+
+
+def _unfit(
+    folder: Path, authority: Pair, addresses: Mapping[str, str], instant: dt.datetime
+) -> Iterator[tuple[str, str | None]]:
+    """Name and address of those who need another certificate."""
+    wanted: dict[str, str | None] = {CONTROLLER: None, **addresses}
     for name, address in wanted.items():
         files = identity(folder, name)
         found = _load(files.certificate, files.key, instant)
         if found is None or not _fits(found[0], authority[0], name, address):
-            _issue(files, authority, name, address, instant)
-            issued.append(name)
-    return issued
+            yield name, address
 
 
 Pair = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]

@@ -196,6 +196,16 @@ def test_a_deadline_ends_the_job(agent: Running) -> None:
     assert "deadline" in end.message
 
 
+def test_a_proxy_of_the_environment_is_not_asked_for_the_agent(agent: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.99:1")
+
+    async def use(recorder: Recorder) -> bool:
+        return recorder.client.alive
+
+    assert with_session(agent, use)
+
+
 def test_a_closed_session_leaves_nothing_running(agent: Running) -> None:
     async def use(recorder: Recorder) -> int:
         await recorder.client.start(job())

@@ -89,8 +89,12 @@ def each(chosen: list[Host], work: Callable[[Host], object]) -> None:
 def listing(state: State) -> Iterator[str]:
     for one in hosts_up(state):
         pid = host.leader(one)
-        device = one.device(state)
-        number = Path("/sys/block", Path(device).name, "dev").read_text(encoding="ascii").strip()
+        try:
+            device = one.device(state)
+            number = Path("/sys/block", Path(device).name, "dev").read_text(encoding="ascii").strip()
+        except FileNotFoundError:  # it is being made, or taken down, or was left so
+            yield f"{one.name}  {one.address}  made by half"
+            continue
         yield f"{one.name}  {one.address}  {f'pid {pid}' if pid else 'off'}  /data on {device} ({number})"
 
 

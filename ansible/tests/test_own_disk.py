@@ -146,6 +146,29 @@ def test_a_disk_that_is_mounted_there_is_its_own(place: tuple[Path, Path], own_d
     assert (answer["own_disk"], answer["device"]) == (True, device)
 
 
+def test_a_check_says_what_comes_and_changes_nothing(tmp_path: Path, own_disk: ModuleType) -> None:
+    folder = tmp_path / "a" / "data"
+    tried = own_disk.use(folder, check=True)
+    assert not folder.parent.exists()
+    assert own_disk.use(folder) == tried
+    assert own_disk.use(folder, check=True) == own_disk.use(folder)
+    with pytest.raises(SystemExit):
+        own_disk.main(["remove", f"--mount={folder}", "--check"])
+    assert folder.is_dir()
+
+
+def test_a_check_of_a_disk_that_is_there_says_what_it_is(place: tuple[Path, Path], own_disk: ModuleType) -> None:
+    image, mount = place
+    tried = own_disk.make(image, mount, SIZE_MB, check=True)
+    assert not mount.exists()
+    assert tried["changed"]
+    made = own_disk.make(image, mount, SIZE_MB)
+    if os.geteuid() != 0:
+        assert tried == made
+    if made["own_disk"]:
+        assert own_disk.make(image, mount, SIZE_MB, check=True) == made | {"changed": False}
+
+
 def test_a_file_system_without_a_disk_is_no_disk(own_disk: ModuleType) -> None:
     answer = own_disk.use(Path("/dev/shm"))
     assert not answer["own_disk"]

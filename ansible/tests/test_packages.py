@@ -39,6 +39,24 @@ done
 """
 
 
+RPM = """#!/bin/sh
+[ "$1" = -qa ] && exec cat "$STAND_IN"
+shift 2
+while read -r needs needed; do
+    case " $* " in
+        *" $needs "*) ;;
+        *" $needed "*) exit 1 ;;
+    esac
+done < "$STAND_IN.needs"
+"""
+DNF = """#!/bin/sh
+shift 3
+shift
+for name in "$@"; do grep -vx "$name" "$STAND_IN" > "$STAND_IN.new"; mv "$STAND_IN.new" "$STAND_IN"; done
+rpm -e --test "$@" || echo "what needs them went, too" >> "$STAND_IN"
+"""
+
+
 class StandInMachine:
     """A machine with packages."""
 
@@ -62,13 +80,17 @@ class StandInMachine:
         return set(self.list.read_text(encoding="utf-8").split())
 
 
+def add_programs(folder: Path, scripts: dict[str, str]) -> None:
+    for name, script in scripts.items():
+        (folder / name).write_text(script, encoding="utf-8")
+        (folder / name).chmod(0o755)
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandInMachine:
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, script in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET)):
-        (programs / name).write_text(script, encoding="utf-8")
-        (programs / name).chmod(0o755)
+    add_programs(programs, {"dpkg-query": DPKG_QUERY, "apt-get": APT_GET})
     found = StandInMachine(tmp_path)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("STAND_IN", str(found.list))
@@ -119,3 +141,22 @@ def test_what_others_need_meanwhile_stays_and_so_do_they(packages: ModuleType, m
     machine.depend("users-own", on="jre:amd64")
     assert packages.remove(machine.notes)
     assert machine.installed == {"libc6", "python3", "users-own", "jre:amd64", "libjpeg:amd64"}
+
+
+def test_what_others_need_meanwhile_stays_with_rpm_too(
+    packages: ModuleType, machine: StandInMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_programs(tmp_path / "bin", {"rpm": RPM, "dnf": DNF})
+    which = packages.shutil.which
+    monkeypatch.setattr(
+        packages.shutil, "which", lambda name: None if name in ("dpkg-query", "apt-get") else which(name)
+    )
+    packages.begin(machine.notes)
+    machine.install("chrony", "jre", "libchrony", "libjpeg")
+    machine.depend("jre", on="libjpeg")
+    machine.depend("chrony", on="libchrony")
+    packages.end(machine.notes)
+    machine.install("users-own")
+    machine.depend("users-own", on="jre")
+    assert packages.remove(machine.notes)
+    assert machine.installed == {"libc6", "python3", "users-own", "jre", "libjpeg"}

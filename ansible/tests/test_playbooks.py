@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -152,8 +153,9 @@ def test_a_deployment_that_died_before_the_vendors_unit_was_stopped_is_made_up_f
 
 
 @pytest.mark.skipif(Path("/usr/sbin/chronyd").exists(), reason="this machine has chrony, whose settings are left alone")
-def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kept", "said"), [("yes", ""), ("no", "chrony_servers is for Debian and Ubuntu only")])
+def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise_nor_for_the_rhel_family(
+    kept: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = inventory(tmp_path, hbase_master=["m"])
     role = {"role": "chrony", "chrony_enabled": True, "chrony_servers": ["192.0.2.1"]}
@@ -161,11 +163,12 @@ def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise(
     playbook.write_text(yaml.safe_dump([{"name": "Clock", "hosts": "m", "roles": [role]}]), encoding="utf-8")
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "timedatectl").write_text("#!/bin/sh\necho NTP=yes\n", encoding="utf-8")
+    (programs / "timedatectl").write_text(f"#!/bin/sh\necho NTP={kept}\n", encoding="utf-8")
     (programs / "timedatectl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    done = play(hosts, playbook)
-    assert done.returncode == 0, done.stdout
+    done = play(hosts, playbook, "-e", json.dumps({"ansible_facts": {"os_family": "RedHat"}}))
+    assert (done.returncode == 0) == (not said), done.stdout
+    assert said in done.stdout + done.stderr
     assert "changed=0" in done.stdout
 
 
@@ -228,6 +231,96 @@ def test_a_disk_that_is_mounted_at_the_data_folder_is_emptied(tmp_path: Path) ->
         subprocess.run(["umount", str(data)], check=True)
 
 
+SUDO = """#!/bin/sh
+while [ "$1" != /bin/sh ]; do shift; done
+HOME="${0%/*}/root" exec "$@"
+"""
+
+
+def become_root_by(program: Path, hosts: Path) -> None:
+    """Has the inventory say so, as docs/operations.md has it."""
+    program.chmod(0o755)
+    content = yaml.safe_load(hosts.read_text(encoding="utf-8"))
+    content["all"]["vars"] |= {"ansible_become": True, "ansible_become_exe": str(program)}
+    hosts.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+
+def test_ansibles_own_folders_go_also_that_of_who_it_becomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for sudo gives another home; the module that downloads packages makes its folder there."""
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    homes = [tmp_path / "bench", tmp_path / "root"]
+    for home in homes:
+        home.mkdir()
+    (tmp_path / "sudo").write_text(SUDO, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(homes[0]))
+    monkeypatch.setenv("ANSIBLE_BECOME_ALLOW_SAME_USER", "true")
+    (homes[0] / ".strata-ansible").mkdir()
+    download = {"url": (tmp_path / "sudo").as_uri(), "dest": str(tmp_path / "package"), "mode": "0644"}
+    tasks = yaml.safe_load((ANSIBLE / "playbooks" / "tasks" / "remove_node.yml").read_text(encoding="utf-8"))
+    remove = [task for task in tasks if task["name"].startswith("Remove Ansible's folder")]
+    become_root_by(tmp_path / "sudo", hosts)
+    left = []
+    for name, chosen in {"used": [{"ansible.builtin.get_url": download}], "removed": remove}.items():
+        (tmp_path / f"{name}.yml").write_text(yaml.safe_dump([{"hosts": "m", "tasks": chosen}]), encoding="utf-8")
+        done = play(hosts, tmp_path / f"{name}.yml", "-e", json.dumps({"strata_is_remote": True}))
+        assert done.returncode == 0, done.stdout
+        left.append([(home / ".strata-ansible").exists() for home in homes])
+    assert left == [[True, True], [False, False]]
+
+
+def test_nobody_becomes_root_on_the_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where users become root on the nodes, by the inventory, what is done on the controller is done by who runs it."""
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    (tmp_path / "sudo").write_text("#!/bin/sh\necho sudo: a password is required >&2\nexit 1\n", encoding="utf-8")
+    monkeypatch.setenv("ANSIBLE_BECOME_ALLOW_SAME_USER", "true")
+    become_root_by(tmp_path / "sudo", hosts)
+    distribution = tmp_path / "hbase"
+    (distribution / "lib").mkdir(parents=True)
+    (distribution / "lib" / "x.jar").touch()
+    stamp = {"version": "1", "jars": {"x.jar": {"size": 0, "sha256": ""}}}
+    (distribution / "distribution.json").write_text(json.dumps(stamp), encoding="utf-8")
+    playbook = tmp_path / "jars.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Jars", "hosts": "m", "roles": ["hbase_dist"]}]), encoding="utf-8")
+    known = {"hbase_dist_source": str(distribution), "hbase_dist_version": "1"}
+    done = play(hosts, playbook, "--tags", "distribution", "-e", json.dumps(known))
+    assert done.returncode == 0, done.stdout
+
+
+def test_packages_of_a_node_of_this_machine_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus beside the controller; a stand-in for the package manager notes what it is asked for."""
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["n"], clients=["m"], monitoring=["m"])
+    programs, node = tmp_path / "bin", tmp_path / "root" / "nodes" / "m"
+    programs.mkdir()
+    node.mkdir(parents=True)
+    (node / "packages.added").write_text("prometheus", encoding="utf-8")
+    for name, text in {"apt-get": 'echo "$@" >> "$0.calls"', "dpkg-query": "echo 'ii  prometheus'"}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done = play(hosts, ANSIBLE / "playbooks" / "teardown.yml")
+    assert done.returncode == 0, done.stdout
+    assert not node.exists()
+    assert "purge prometheus\n" in (programs / "apt-get.calls").read_text(encoding="utf-8")
+
+
+def tasks_of(content: object) -> Iterator[dict[str, Any]]:
+    """All tasks below, those of blocks, too."""
+    for each in content if isinstance(content, list) else []:
+        yield each
+        for part in ("block", "always", "rescue", "tasks", "pre_tasks", "post_tasks"):
+            yield from tasks_of(each.get(part))
+
+
+def test_every_task_on_the_controller_says_that_nobody_becomes_root() -> None:
+    files = [*ANSIBLE.glob("roles/*/tasks/*.yml"), *ANSIBLE.glob("playbooks/**/*.yml")]
+    plays = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in files]
+    delegated = [task for each in plays for task in tasks_of(each) if "delegate_to" in task]
+    assert delegated
+    assert [task["name"] for task in delegated if task.get("vars", {}).get("ansible_become") is not False] == []
+
+
 def unit(folder: Path, java: str = "java", **known: object) -> Path:
     """The unit of a daemon of a remote node."""
     hosts = inventory(folder, hbase_master=["m"])
@@ -272,6 +365,13 @@ def test_a_unit_is_understood_whatever_its_folders_are_called(tmp_path: Path) ->
     assert "--pidfile=/var/lib/mein 100% $$HÖME/run/x.pid" in words["ExecStartPost"]
 
 
+def test_a_unit_waits_for_the_disk_that_its_data_are_on(tmp_path: Path) -> None:
+    written = unit(tmp_path, strata_root="/var/lib/x", daemon_write_paths=["/data/my 100% disk", "/var/lib/x/tmp"])
+    lines = written.read_text(encoding="utf-8").split("[Service]")[0].splitlines()
+    (mounts,) = [line.partition("=")[2] for line in lines if line.startswith("RequiresMountsFor=")]
+    assert shlex.split(mounts.replace("%%", "%")) == ["/data/my 100% disk", "/var/lib/x/tmp"]
+
+
 def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
     root = tmp_path / "my 100% test"
     root.mkdir()
@@ -289,6 +389,54 @@ def test_the_namenode_finds_its_folder_whatever_its_name(tmp_path: Path) -> None
     # It reads a URI and takes what is none for the name of a file below its working directory.
     assert " " not in value
     assert url2pathname(urlsplit(value).path) == str(root / "root" / "nodes" / "m" / "data" / "namenode")
+
+
+def test_grafana_finds_its_dashboards_whatever_their_folder_is_called(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, monitoring=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "grafana.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Write", "hosts": "m", "roles": ["grafana"]}]), encoding="utf-8")
+    root = tmp_path / "one, two #3 {x: y}"
+    done = play(hosts, playbook, "-e", json.dumps({"strata_root": str(root)}))
+    assert done.returncode == 0, done.stdout
+    folder = root / "nodes" / "m" / "conf" / "grafana"
+    written = yaml.safe_load((folder / "provisioning/dashboards/strata.yml").read_text(encoding="utf-8"))
+    assert written["providers"][0]["options"] == {"path": str(folder / "dashboards")}
+
+
+PROPERTY = """
+class Property {
+  public static void main(String[] given) throws java.io.IOException {
+    var all = new java.util.Properties();
+    all.load(new java.io.FileInputStream(given[0]));
+    System.out.print(all.getProperty(given[1]).equals(given[2]));
+  }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="this machine has no JDK")
+def test_zookeeper_finds_its_folder_whatever_its_name(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    role, written = ANSIBLE / "roles" / "zookeeper", tmp_path / "zoo.cfg"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    template = {"src": str(role / "templates" / "zoo.cfg.j2"), "dest": str(written)}
+    files = [str(role / "defaults/main.yml")]
+    whole = {"hosts": "m", "vars_files": files, "tasks": [{"ansible.builtin.template": template}]}
+    (tmp_path / "zoo.yml").write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    root = "/var/lib/mein #100% €HÖME"
+    done = play(hosts, tmp_path / "zoo.yml", "-e", json.dumps({"strata_is_remote": True, "strata_root": root}))
+    assert done.returncode == 0, done.stdout
+    # By the parser that ZooKeeper uses.
+    (tmp_path / "Property.java").write_text(PROPERTY, encoding="ascii")
+    said = subprocess.run(
+        ["java", str(tmp_path / "Property.java"), str(written), "dataDir", f"{root}/data/zookeeper"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LC_ALL": "C.UTF-8"},
+    )
+    assert said.stdout == "true", written.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd to say what it understands")
@@ -314,3 +462,71 @@ def test_a_disk_in_a_file_is_mounted_before_the_servers_start(tmp_path: Path) ->
     lines = written.read_text(encoding="utf-8").splitlines()
     assert f"ExecStart=/usr/bin/env python3 {words}" in lines
     assert "ConditionPathExists=/var/lib/mein 100%% $HÖME/disk.img" in lines
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"hbase_settings": {"a": 1, "b": True, "c": "x", "d": 0.5}, "chrony_servers": ["192.0.2.1"]}, ""),
+        ({"chrony_servers": "192.0.2.1,192.0.2.2"}, "chrony_servers is a text"),
+        ({"hbase_settings": "a=b"}, "hbase_settings is a text"),
+        ({"hdfs_settings": {"dfs.a": ["x", "y"], "dfs.b": None}}, "hdfs_settings: dfs.a, dfs.b: a text, a number"),
+        ({"hdfs_settings": {"dfs.namenode.name.dir": "/d"}}, "hdfs_settings: dfs.namenode.name.dir cannot be set"),
+        ({"hdfs_settings": {"dfs.datanode.data.dir": "/d"}}, "hdfs_settings: dfs.datanode.data.dir cannot be set"),
+    ],
+)
+def test_settings_that_only_seem_to_fit_are_refused_first(given: dict[str, object], said: str, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["m"], clients=["m"], agents=["m"])
+    done = play(hosts, ANSIBLE / "playbooks" / "check.yml", "-e", json.dumps(given))
+    assert (done.returncode == 0) == (not said), done.stdout + done.stderr
+    assert said in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_check_of_what_is_deployed_finds_no_difference(tmp_path: Path) -> None:
+    """In the agent's settings, which say whether the node's data has a disk of its own."""
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["m"], agents=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "node.yml"
+    roles = [{"role": "common", "common_own_disk": True}, {"role": "agent"}]
+    playbook.write_text(yaml.safe_dump([{"name": "Node", "hosts": "m", "roles": roles}]), encoding="utf-8")
+    known = {"strata_data_dir": str(tmp_path / "data"), "common_min_memory_mb": 0, "common_min_disk_mb": 0}
+    options = ("--skip-tags", "start", "--diff", "-e", json.dumps(known))
+    for more, changed in (("--check", True), ("--diff", True), ("--diff", False), ("--check", False)):
+        done = play(hosts, playbook, *options, more)
+        assert done.returncode == 0, done.stdout
+        assert ("changed=0" not in done.stdout) == changed, done.stdout
+        assert (tmp_path / "data").exists() or more == "--check"
+
+
+@pytest.mark.parametrize("role", ["chrony", "jdk"])
+def test_a_switch_may_be_a_word_as_the_command_line_and_ini_files_give_it(role: str, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    playbook = tmp_path / "switch.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Switch", "hosts": "m", "roles": [role]}]), encoding="utf-8")
+    switch = {"chrony": "chrony_enabled=no", "jdk": "jdk_install=false"}[role]
+    done = play(hosts, playbook, "-e", switch, "-e", "jdk_java=/nonexistent/java")
+    assert "must be a boolean" not in done.stdout + done.stderr
+    assert "must have a boolean result" not in done.stdout + done.stderr
+    # Nothing is installed; and a Java that is missing is said.
+    assert (done.returncode == 0) == (role == "chrony"), done.stdout
+    assert "Note the packages that are there" not in done.stdout
+    assert role == "chrony" or "Java 17 is missing" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("switch", "options"), [("false", 0), ("true", 1)])
+def test_tls_of_arangodb_is_what_its_switch_says_also_as_a_word(switch: str, options: int, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, arangodb=["a1"])
+    role = ANSIBLE / "roles" / "arangodb"
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "command.yml"
+    command = {"content": "{{ arangodb_command | join(' ') }}", "dest": str(tmp_path / "command")}
+    whole = {
+        "hosts": "a1",
+        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
+        "tasks": [{"name": "Write", "ansible.builtin.copy": command}],
+    }
+    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    done = play(hosts, playbook, "-e", f"arangodb_tls={switch}")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "command").read_text(encoding="utf-8").count("--ssl.keyfile") == options

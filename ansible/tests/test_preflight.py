@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -77,7 +78,27 @@ def test_a_folder_of_somebody_else_is_refused(
     assert check(preflight, tmp_path, "--own", str(folder)) == 0
     assert check(preflight, tmp_path, "--own", "/nonexistent") == 1
     assert "choose one below it" in capsys.readouterr().err
+    for relative in ("~/my/data", "var/lib/stratabench"):
+        assert check(preflight, tmp_path, "--own", relative) == 1
+        assert f"{relative} is no absolute path" in capsys.readouterr().err
 
 
 def test_java_is_not_asked_for_where_a_role_brings_it(preflight: ModuleType, tmp_path: Path) -> None:
     assert check(preflight, tmp_path, "--java", "", "--java-version", "99") == 0
+
+
+@pytest.mark.parametrize("old", ["python3", "of Ansible"])
+def test_a_python_that_is_too_old_for_our_scripts_is_named(
+    old: str, preflight: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python3"
+    program.write_text("#!/bin/sh\necho 3.8\n", encoding="utf-8")
+    program.chmod(0o755)
+    if old == "python3":
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    else:
+        monkeypatch.setattr(preflight.sys, "executable", str(program))
+    assert check(preflight, tmp_path) == 1
+    assert capsys.readouterr().err == (
+        f"Python 3.9 or newer is needed on a node, {program if old == 'of Ansible' else old} is 3.8\n"
+    )

@@ -222,12 +222,15 @@ class ArangoDB:
     def _ask(self, path: str) -> dict[str, Any]:
         """The first coordinator's answer. DeployError, with the last one's words, when none gives any."""
         context = ssl.create_default_context(cafile=str(self._pki / "ca.pem")) if self._tls else None
+        # Not by a proxy of the environment, which would be given the token, too.
+        handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        opener = urllib.request.build_opener(*handlers)
         scheme, said = "https" if self._tls else "http", ""
         for node in self.servers:
             url = f"{scheme}://{node.address}:{self._port(COORDINATOR)}{path}"
             request = urllib.request.Request(url, headers={"Authorization": f"bearer {self._token()}"})  # noqa: S310
             try:
-                with urllib.request.urlopen(request, timeout=ANSWER_S, context=context) as answer:  # noqa: S310
+                with opener.open(request, timeout=ANSWER_S) as answer:
                     content: dict[str, Any] = json.load(answer)
                     return content
             except (OSError, ValueError) as error:

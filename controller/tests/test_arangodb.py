@@ -91,6 +91,13 @@ def test_only_good_db_servers_live(coordinator: PlayedCoordinator, tmp_path: Pat
     assert asked.version == "3.12.5"
 
 
+def test_a_proxy_of_the_environment_is_not_asked(
+    coordinator: PlayedCoordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.99:1")
+    assert database(tmp_path, coordinator.server_port).version == "3.12.5"
+
+
 def test_the_token_is_signed_with_the_servers_secret(coordinator: PlayedCoordinator, tmp_path: Path) -> None:
     database(tmp_path, coordinator.server_port).live_servers()
     kind, token = coordinator.tokens[0].split()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import fcntl
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,9 +19,12 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.deploy import deploy, destroy
+import controller.deploy
+from controller.databases.hbase import HBase
+from controller.deploy import deploy, deployed_settings, destroy, ensure_deployed, scale
 from controller.errors import ConfigError, DeployError, StrataError
 from controller.inventory import Inventory, load_inventory
+from controller.pki import RENEW_BEFORE, VALID_FOR, ensure_pki
 from controller.playbook import message_of
 
 LOCAL = Path(__file__).resolve().parents[2] / "inventories" / "local"
@@ -100,6 +106,63 @@ def test_another_shape_must_be_taken_down_first(
     with pytest.raises(DeployError, match=expected) as caught:
         deploy(inventory, {}, state_dir=state, progress=quiet)
     assert "strata destroy" in caught.value.hint
+
+
+def test_a_scaling_that_was_cut_short_is_completed_by_another_one_or_by_a_deployment(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, played = tmp_path / "state", list[tuple[str, object]]()
+    monkeypatch.setattr(HBase, "wait_ready", lambda *_: None)
+
+    def play(name: str, _: Inventory, variables: dict[str, Any], **__: object) -> list[tuple[str, str]]:
+        played.append((name, variables.get("scale_regionservers")))
+        if len(played) in (2, 4):
+            raise DeployError("the power is cut")
+        return []
+
+    monkeypatch.setattr(controller.deploy, "run_playbook", play)
+    settings = {"hbase.heap_mb": 300}
+    deploy(inventory, settings, state_dir=state, progress=quiet)
+    for _ in range(2):
+        asked = deployed_settings(state) | {"regionservers": 2}
+        with contextlib.suppress(DeployError):
+            scale(inventory, asked, state_dir=state, progress=quiet)
+        assert deployed_settings(state) == settings | {"regionservers": 2}
+    with pytest.raises(DeployError, match="power"):
+        scale(inventory, settings | {"regionservers": 3}, state_dir=state, progress=quiet)
+    # Servers that were being added or removed are all of them in the end, and regions have to be spread over them.
+    for _ in range(2):
+        deploy(inventory, settings, state_dir=state, progress=quiet)
+    scalings = [("scale", 2), ("scale", 2), ("scale", 3), ("scale", 3)]
+    assert played == [("site", None), *scalings, ("site", None)]
+
+
+def test_a_cluster_that_serves_is_left_alone_until_its_certificates_near_their_end(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, database, played = tmp_path / "state", HBase(inventory, {}), list[str]()
+    monkeypatch.setattr(HBase, "wait_ready", lambda *_: None)
+    monkeypatch.setattr(HBase, "live_servers", lambda _: ("node1", "node2", "node3"))
+    monkeypatch.setattr(socket, "create_connection", lambda *_: socket.socket())
+
+    def play(name: str, *_: object, **__: object) -> list[tuple[str, str]]:
+        played.append(name)
+        return []
+
+    monkeypatch.setattr(controller.deploy, "run_playbook", play)
+
+    def ask() -> list[str]:
+        ensure_deployed(inventory, {}, state_dir=state, progress=quiet, database=database)
+        return played
+
+    assert ask() == ["site"]
+    assert ask() == ["site"]
+    addresses = {node.name: node.address for node in inventory.nodes}
+    shutil.rmtree(state / "pki")
+    ensure_pki(state / "pki", addresses, now=dt.datetime.now(dt.UTC) - VALID_FOR + RENEW_BEFORE)
+    assert ask() == ["site", "site"]
+    assert ensure_pki(state / "pki", addresses) == []
+    assert ask() == ["site", "site"]
 
 
 def test_a_state_folder_that_is_a_file(inventory: Inventory, tmp_path: Path) -> None:

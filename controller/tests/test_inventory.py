@@ -90,6 +90,33 @@ def test_bad_addresses(tmp_path: Path, addresses: dict[str, str], expected: str)
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("controller", "controller: .*of a certificate of the deployment"),
+        ("ca", "ca: .*of a certificate of the deployment"),
+        ("ca-key", "ca-key: .*of the key of ca"),
+        ("n1-key", "n1-key: .*of the key of n1"),
+        ("my-key", ""),
+    ],
+)
+def test_a_name_whose_files_are_somebody_elses(tmp_path: Path, name: str, expected: str) -> None:
+    path = write(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8").replace("c1:", f"{name}:"), encoding="utf-8")
+    if expected:
+        with pytest.raises(ConfigError, match=expected):
+            load_inventory(path)
+    else:
+        assert load_inventory(path).node(name)
+
+
+@pytest.mark.parametrize("port", ["usual", "'{{ 7420 + 1 }}'", "null"])
+def test_a_port_that_is_no_number(tmp_path: Path, port: str) -> None:
+    path = write(tmp_path, second=f"127.0.0.3, agent_port: {port}")
+    with pytest.raises(ConfigError, match=r"n2: .*agent_port="):
+        load_inventory(path)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", "cannot be read|is missing or empty"),

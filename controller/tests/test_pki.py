@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from controller.pki import CONTROLLER, RENEW_BEFORE, VALID_FOR, ensure_pki, identity
+from controller.pki import CONTROLLER, RENEW_BEFORE, VALID_FOR, ensure_pki, identity, is_current
 
 NODES = {"node1": "127.0.0.1", "node2": "127.0.0.2"}
 EVERYONE = ["ca", CONTROLLER, *NODES]
@@ -56,8 +56,13 @@ def test_another_address_and_a_new_node(tmp_path: Path) -> None:
 
 def test_renewed_before_the_end(tmp_path: Path) -> None:
     begin = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
-    ensure_pki(tmp_path, NODES, now=begin)
-    assert ensure_pki(tmp_path, NODES, now=begin + VALID_FOR - RENEW_BEFORE - dt.timedelta(minutes=1)) == []
+    assert not is_current(tmp_path, NODES, now=begin)
+    assert ensure_pki(tmp_path, NODES, now=begin) == EVERYONE
+    late = begin + VALID_FOR - RENEW_BEFORE
+    assert ensure_pki(tmp_path, NODES, now=late - dt.timedelta(minutes=1)) == []
+    assert is_current(tmp_path, NODES, now=late - dt.timedelta(minutes=1))
+    assert not is_current(tmp_path, NODES | {"node2": "127.0.0.9"}, now=begin)
+    assert not is_current(tmp_path, NODES, now=late)
     assert ensure_pki(tmp_path, NODES, now=begin + VALID_FOR - RENEW_BEFORE) == EVERYONE
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from testbed.base import mirror_names
+from testbed.cli import listing
 from testbed.faults import number
 from testbed.layout import GATEWAY, NETWORK, State, all_hosts, find_host, hosts_from
 from testbed.system import TestbedError
@@ -48,6 +49,11 @@ def test_names_of_package_sources(text: str, names: list[str]) -> None:
 def test_a_number_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(TestbedError, match="PERCENT: a number from 0 to 100"):
         number(text, "PERCENT", 0, 100)
+
+
+def test_a_host_that_is_made_by_half_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "run" / "tb2").mkdir(parents=True)
+    assert list(listing(State(tmp_path))) == ["tb2  10.213.77.12  made by half"]
 
 
 def test_unknown_host_is_refused(tmp_path: Path) -> None:

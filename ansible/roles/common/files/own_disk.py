@@ -4,7 +4,8 @@
 
 Block I/O of several nodes on one machine can then be told apart by device. Where that is not possible (no
 root, a container without loop devices) a plain folder takes the disk's place and the answer says why.
-One JSON object on standard output: changed, own_disk, device, reason. Standard library only.
+One JSON object on standard output: changed, own_disk, device, reason. With ``--check`` nothing is changed: it says what
+is there or, of a disk that is still to be made, that it would have one. Standard library only.
 """
 
 from __future__ import annotations
@@ -91,17 +92,20 @@ def attach(image: Path, mount: Path) -> str:
     return device
 
 
-def make(image: Path, mount: Path, size_mb: int) -> dict[str, object]:
+def make(image: Path, mount: Path, size_mb: int, *, check: bool = False) -> dict[str, object]:
     """The node's disk, or a plain folder with the reason why."""
     device = mounted_device(mount)
     if device:
         return {"changed": False, "own_disk": True, "device": device, "reason": ""}
     existed = mount.is_dir()
-    mount.mkdir(parents=True, exist_ok=True)
+    if not check:
+        mount.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         return plain(existed, "no root: a loop device cannot be set up")
-    if any(mount.iterdir()):
+    if mount.is_dir() and any(mount.iterdir()):
         return plain(existed, "the folder was in use before it could become a disk")
+    if check:
+        return {"changed": True, "own_disk": True, "device": "", "reason": ""}
     deployed = image.exists()
     try:
         if not deployed:
@@ -117,11 +121,12 @@ def make(image: Path, mount: Path, size_mb: int) -> dict[str, object]:
     return {"changed": True, "own_disk": True, "device": device, "reason": ""}
 
 
-def use(folder: Path) -> dict[str, object]:
+def use(folder: Path, *, check: bool = False) -> dict[str, object]:
     """A given folder: its disk is the node's own for the database when the system is on another one."""
     existed = folder.is_dir()
-    folder.mkdir(parents=True, exist_ok=True)
-    number = folder.stat().st_dev
+    if not check:
+        folder.mkdir(parents=True, exist_ok=True)
+    number = next(path for path in (folder, *folder.parents) if path.exists()).stat().st_dev
     name = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
     if number == Path("/").stat().st_dev:
         return plain(existed, f"{folder} is on the disk of the system")
@@ -159,13 +164,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--image", type=Path, default=Path("/nonexistent"))
     parser.add_argument("--mount", type=Path, required=True)
     parser.add_argument("--size-mb", type=int, default=4096)
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
+    if options.check and options.verb == "remove":
+        parser.error("remove cannot be tried with --check")
     image, mount = options.image.resolve(), options.mount.resolve()
     try:
         if options.verb == "use":
-            answer = use(mount)
+            answer = use(mount, check=options.check)
+        elif options.verb == "make":
+            answer = make(image, mount, options.size_mb, check=options.check)
         else:
-            answer = make(image, mount, options.size_mb) if options.verb == "make" else remove(image, mount)
+            answer = remove(image, mount)
     except (DiskError, OSError) as error:
         print(f"{options.mount}: {error}", file=sys.stderr)
         return 1

@@ -82,13 +82,28 @@ def needed_by_none(names: list[str]) -> list[str]:
     return [name for name in names if taken_away([name]) <= own]
 
 
+def can_go(names: list[str]) -> bool:
+    """Whether no other package needs one of these (RPM)."""
+    return subprocess.run(["rpm", "-e", "--test", *names], capture_output=True, check=False).returncode == 0
+
+
+def needed_by_no_rpm(names: list[str]) -> list[str]:
+    """The same of RPM, whose dnf takes what needs a package away with it, unasked."""
+    if not names or can_go(names):
+        return names
+    going: list[str] = []
+    while more := next((name for name in names if name not in going and can_go([*going, name])), None):
+        going.append(more)
+    return going
+
+
 def remove(folder: Path) -> bool:
     wanted = sorted(ours(folder))
     if shutil.which("apt-get"):
         wanted = needed_by_none(wanted)
         if wanted:
             run("apt-get", "-q", "-y", "purge", *wanted)
-    elif wanted:
+    elif wanted := needed_by_no_rpm(wanted):
         run("dnf", "-q", "-y", "--setopt=clean_requirements_on_remove=0", "remove", *wanted)
     for note in (BEFORE, ADDED):
         (folder / note).unlink(missing_ok=True)

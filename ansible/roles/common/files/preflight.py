@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MIB = 1024 * 1024
+# For the scripts of ours beside this one.
+OLDEST_PYTHON = "3.9"
 # In every folder that deployment has made and may remove.
 MARKER = ".stratabench"
 
@@ -40,14 +42,32 @@ def python_problems(python: str, minimum: str) -> Iterator[str]:
     if program is None:
         yield f"Python {minimum} is missing ({python}): install it and name it by agent_python in the inventory"
         return
-    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
-    shown = subprocess.run([program, "-c", ask], capture_output=True, text=True, check=False).stdout.strip()
-    version = re.fullmatch(r"(\d+)\.(\d+)", shown)
-    if version is None or tuple(map(int, version.groups())) < tuple(map(int, minimum.split("."))):
+    shown = python_version(program)
+    if not is_at_least(shown, minimum):
         yield (
             f"Python {minimum} or newer is needed by the agent, {program} is {shown or 'of unknown version'}: "
             "install one and name it by agent_python in the inventory"
         )
+
+
+def python_version(program: str) -> str:
+    """Such as 3.11; empty when it does not say."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return subprocess.run([program, "-c", ask], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def is_at_least(shown: str, minimum: str) -> bool:
+    version = re.fullmatch(r"(\d+)\.(\d+)", shown)
+    return version is not None and tuple(map(int, version.groups())) >= tuple(map(int, minimum.split(".")))
+
+
+def script_problems(minimum: str) -> Iterator[str]:
+    """Scripts run by the Python that Ansible has found; the launcher, and the units with it, by ``python3``."""
+    programs = {"python3": shutil.which("python3"), sys.executable: sys.executable}
+    for name, program in programs.items():
+        shown = python_version(program) if program else "missing"
+        if not is_at_least(shown, minimum):
+            yield f"Python {minimum} or newer is needed on a node, {name} is {shown or 'of unknown version'}"
 
 
 def address_problems(address: str) -> Iterator[str]:
@@ -83,7 +103,9 @@ def memory_problems(minimum_mb: int) -> Iterator[str]:
 def folder_problems(folders: list[Path]) -> Iterator[str]:
     """A folder that goes when the node is taken down must not hold what is not ours."""
     for folder in folders:
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).exists():
+        if not folder.is_absolute():
+            yield f"{folder} is no absolute path: it would be another folder for each program (~ is not understood)"
+        elif folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).exists():
             yield f"{folder} is not empty and not ours (no {MARKER} in it): choose another folder"
         elif len(folder.parts) < 3:
             yield f"{folder} is no folder for us alone: choose one below it"
@@ -95,6 +117,7 @@ def problems(options: argparse.Namespace) -> Iterator[str]:
     yield from folder_problems(options.own)
     if options.java:
         yield from java_problems(options.java, options.java_version)
+    yield from script_problems(OLDEST_PYTHON)
     if options.python:
         yield from python_problems(options.python, options.python_version)
     yield from address_problems(options.address)

@@ -26,8 +26,9 @@ import org.apache.hadoop.ipc.RemoteException;
  * Moves regions when servers come and go: {@code Regions offload|balance STORAGE QUORUM PORT TIMEOUT_S ADDRESS...}.
  *
  * <p>{@code offload} takes all regions off the servers of these addresses, for good. {@code balance} waits until just
- * the servers of these addresses are there and open, and spreads the regions of each table that is not disabled over them, so
- * that no server has two more than another. Both return when it is so, as the master reports it. One JSON object on standard output:
+ * the servers of these addresses are there and open, takes back that they leave, where an {@code offload} has said so and they
+ * stay after all, and spreads the regions of each table that is not disabled over them, so that no server has two more than
+ * another. Both return when it is so, as the master reports it. One JSON object on standard output:
  * moved, servers (address: regions of user tables, and their locality: the share of their bytes on disk that lies on
  * the server's own DataNode, null without any and where {@code STORAGE} is not hdfs). Exit codes: 0, 2 usage, 4 not done in time.
  */
@@ -92,6 +93,13 @@ public final class Regions {
     for (ServerName server : admin.getRegionServers()) {
       while (!isOpen(server)) {
         pause(server.getHostname() + " is known to the master and does not answer yet");
+      }
+    }
+    // Else the master would open none of their regions there. Those that have left are noted for good, and unknown to it.
+    Set<ServerName> live = Set.copyOf(admin.getRegionServers());
+    for (ServerName leaving : admin.listDecommissionedRegionServers()) {
+      if (live.contains(leaving)) {
+        admin.recommissionRegionServer(leaving, List.of());
       }
     }
     for (TableName table : admin.listTableNames()) {
