@@ -59,31 +59,23 @@ void spans_begin(struct spans_file *spans, long long mono_ns)
 	spans->last_mono_ns = mono_ns;
 }
 
-static void write_text(FILE *file, const char *text)
-{
-	fputs(",\"", file);
-	for (; *text && *text != '\n'; text++)
-		fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
-	fputc('"', file);
-}
-
 /* Empty when the process is gone. */
 static void write_name(FILE *file, __u32 pid)
 {
 	char path[64], name[64] = "";
+	size_t length = 0;
 	FILE *comm;
 
 	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
 	comm = fopen(path, "re");
 	if (comm) {
-		if (!fgets(name, sizeof(name), comm))
-			name[0] = 0;
+		length = fread(name, 1, sizeof(name) - 1, comm);
 		fclose(comm);
 	}
+	name[length ? length - 1 : 0] = 0; /* without the newline behind it */
+	fputc(',', file);
 	if (name[0])
-		write_text(file, name);
-	else
-		fputc(',', file);
+		csv_text(file, name);
 }
 
 static struct known_process *find(struct spans_file *spans, __u32 pid)
@@ -133,7 +125,8 @@ void spans_sample(struct spans_file *spans, const struct iotrace_span *span, con
 	memcpy(comm, span->comm, IOTRACE_COMM_BYTES);
 	fprintf(file, "%lld,%llu,%u,%u", clock_to_unix(anchor, span->begin_ns), (unsigned long long)span->begin_ns,
 		span->pid, span->tid);
-	write_text(file, comm);
+	fputc(',', file);
+	csv_text(file, comm);
 	fprintf(file, ",%llu,%llu", (unsigned long long)span->socket, total);
 	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
 		fprintf(file, ",%llu", (unsigned long long)span->parts[i]);
