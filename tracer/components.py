@@ -55,7 +55,7 @@ def read_rules(path: Path = DEFAULT_RULES) -> list[Rule]:
     """Reads the lines that components.rules explains; the first match wins."""
     rules = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise RulesError(f"{path}: not UTF-8: {error}") from None
     for number, line in enumerate(lines, 1):

@@ -15,7 +15,7 @@ import itertools
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -217,23 +217,41 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
     first = list(itertools.islice(batches, 1))
     rows = 0
     with contextlib.ExitStack() as stack:
-        csv_file, parquet_file = (stack.enter_context(_untouched(path)) if path else None for path in (csv, parquet))
-        for file in (csv_file, parquet_file):
-            if file and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        opened = [_opened(stack, path) if path else None for path in (csv, parquet)]
+        for file in filter(None, opened):
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.truncate()
-        csv_writer = stack.enter_context(pa_csv.CSVWriter(csv_file, PLAIN_SCHEMA)) if csv_file else None
-        parquet_writer = (
-            stack.enter_context(pa_parquet.ParquetWriter(parquet_file, SCHEMA, compression="zstd"))
-            if parquet_file
-            else None
-        )
+        csv_file, parquet_file = opened
+        writers: list[tuple[Path, Callable[[pa.RecordBatch], None]]] = []
+        if csv and csv_file:
+            csv_writer = stack.enter_context(pa_csv.CSVWriter(csv_file, PLAIN_SCHEMA))
+            writers.append((csv, lambda batch: csv_writer.write_batch(plain(batch))))
+        if parquet and parquet_file:
+            parquet_writer = stack.enter_context(pa_parquet.ParquetWriter(parquet_file, SCHEMA, compression="zstd"))
+            writers.append((parquet, parquet_writer.write_batch))
         for batch in itertools.chain(first, batches):
             rows += batch.num_rows
-            if csv_writer:
-                csv_writer.write_batch(plain(batch))
-            if parquet_writer:
-                parquet_writer.write_batch(batch)
+            for path, write_batch in writers:
+                with _named(path):
+                    write_batch(batch)
     return rows
+
+
+def _opened(stack: contextlib.ExitStack, path: Path) -> BinaryIO:
+    """What fails while it is closed, too, says which file it was."""
+    stack.enter_context(_named(path))
+    return stack.enter_context(_untouched(path))
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Arrow does not say which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
 
 
 def _untouched(path: Path) -> BinaryIO:

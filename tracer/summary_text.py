@@ -44,8 +44,10 @@ def _file(file: dict[str, Any]) -> Iterable[str]:
     if status["reason"]:
         yield f"  {status['reason']}"
     if rows != status["emitted"]:
-        older = status["rotation"]["older_files"] + status["rotation"]["deleted_files"]
-        why = "older files have the others" if older else "it was cut, or is being written"
+        rotation = status["rotation"]
+        why = "older files have the others" if rotation["older_files"] else "it was cut, or is being written"
+        if deleted := rotation["deleted_records"]:
+            why += f", but for {deleted:,} in files that were deleted (--keep-files)"
         yield f"  {status['emitted']:,} were written: {why}"
     yield from (f"  {limit}" for limit in status["limits"])
 

@@ -75,6 +75,38 @@ bool csv_flush(struct csv *csv)
 	return !csv->has_failed;
 }
 
+/* Of the character that begins there, in UTF-8; 0: none does. */
+static int bytes_of_character(const unsigned char *at)
+{
+	int bytes = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+
+	for (int i = 1; i < bytes; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	/* In more bytes than it takes, half of a pair of UTF-16, or beyond all that there are. */
+	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf0 && at[1] < 0x90) ||
+	    (at[0] == 0xf4 && at[1] >= 0x90))
+		return 0;
+	return bytes;
+}
+
+void csv_text(FILE *file, const char *text)
+{
+	fputc('"', file);
+	while (*text) {
+		int bytes = bytes_of_character((const unsigned char *)text);
+
+		if (*text == '"')
+			fputc('"', file);
+		if (bytes)
+			fwrite(text, 1, bytes, file);
+		else
+			fputs("\xef\xbf\xbd", file);
+		text += bytes ? bytes : 1;
+	}
+	fputc('"', file);
+}
+
 void csv_close(struct csv *csv)
 {
 	if (csv->file)

@@ -28,6 +28,9 @@ int csv_begin(struct csv *csv, void (*write_columns)(FILE *file));
 /* Some lines are whole. False, with errno, when they cannot be written. */
 bool csv_flush(struct csv *csv);
 
+/* Quoted. What is not UTF-8 becomes U+FFFD: the kernel cuts names off within a character. */
+void csv_text(FILE *file, const char *text);
+
 void csv_close(struct csv *csv);
 
 #endif

@@ -98,7 +98,7 @@ static struct device *append(struct devices *devices, const char *name, __u32 id
 /* The name under /sys/class/block of what `spec` names, or false with the reason. */
 static bool class_name(const char *spec, char *name, const char **why)
 {
-	unsigned major_number, minor_number;
+	unsigned long major_number, minor_number; /* wider than any, lest a larger one wrap to a disk's */
 	char path[PATH_MAX], target[PATH_MAX];
 	struct stat status;
 	int end = 0;
@@ -114,8 +114,8 @@ static bool class_name(const char *spec, char *name, const char **why)
 			return false;
 		}
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(status.st_rdev), minor(status.st_rdev));
-	} else if (sscanf(spec, "%u:%u%n", &major_number, &minor_number, &end) == 2 && !spec[end]) {
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major_number, minor_number);
+	} else if (sscanf(spec, "%lu:%lu%n", &major_number, &minor_number, &end) == 2 && !spec[end]) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%lu:%lu", major_number, minor_number);
 	} else {
 		snprintf(path, sizeof(path), "/sys/class/block/%s", spec);
 	}

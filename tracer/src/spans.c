@@ -59,57 +59,23 @@ void spans_begin(struct spans_file *spans, long long mono_ns)
 	spans->last_mono_ns = mono_ns;
 }
 
-/* Of the UTF-8 character that begins here; 0: none does. */
-static size_t character_bytes(const char *text)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	size_t bytes = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : *at < 0xf5 ? 4 : 0;
-
-	for (size_t i = 1; i < bytes; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	/* Longer than need be, one half of a pair, or beyond the last one. */
-	if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) || (*at == 0xf0 && at[1] < 0x90) ||
-	    (*at == 0xf4 && at[1] > 0x8f))
-		return 0;
-	return bytes;
-}
-
-/* Names are any bytes, and the kernel cuts them in the middle of a character: what is none becomes U+FFFD. */
-static void write_text(FILE *file, const char *text)
-{
-	fputs(",\"", file);
-	while (*text && *text != '\n') {
-		size_t bytes = character_bytes(text);
-
-		if (*text == '"')
-			fputc('"', file);
-		if (bytes)
-			fwrite(text, 1, bytes, file);
-		else
-			fputs("\xef\xbf\xbd", file);
-		text += bytes ?: 1;
-	}
-	fputc('"', file);
-}
-
 /* Empty when the process is gone. */
 static void write_name(FILE *file, __u32 pid)
 {
 	char path[64], name[64] = "";
+	size_t length = 0;
 	FILE *comm;
 
 	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
 	comm = fopen(path, "re");
 	if (comm) {
-		if (!fgets(name, sizeof(name), comm))
-			name[0] = 0;
+		length = fread(name, 1, sizeof(name) - 1, comm);
 		fclose(comm);
 	}
+	name[length ? length - 1 : 0] = 0; /* without the newline behind it */
+	fputc(',', file);
 	if (name[0])
-		write_text(file, name);
-	else
-		fputc(',', file);
+		csv_text(file, name);
 }
 
 static struct known_process *find(struct spans_file *spans, __u32 pid)
@@ -159,7 +125,8 @@ void spans_sample(struct spans_file *spans, const struct iotrace_span *span, con
 	memcpy(comm, span->comm, IOTRACE_COMM_BYTES);
 	fprintf(file, "%lld,%llu,%u,%u", clock_to_unix(anchor, span->begin_ns), (unsigned long long)span->begin_ns,
 		span->pid, span->tid);
-	write_text(file, comm);
+	fputc(',', file);
+	csv_text(file, comm);
 	fprintf(file, ",%llu,%llu", (unsigned long long)span->socket, total);
 	for (int i = 0; i < IOTRACE_SPAN_PARTS; i++)
 		fprintf(file, ",%llu", (unsigned long long)span->parts[i]);

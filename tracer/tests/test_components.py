@@ -170,10 +170,12 @@ def test_kinds_that_this_version_does_not_know_are_none_of_those_of_a_rule(tmp_p
 
 def test_rules_of_ones_own(tmp_path: Path) -> None:
     rules = tmp_path / "my.rules"
-    rules.write_text("# mine\nlogs path=/data/** mode=W comm=ja*  # first\n\nreads path=/data/**\n")
+    lines = "logs path=/data/** mode=W comm=ja*  # first\n\n# mine\nreads path=/data/**\n"
     file = tmp_path / "io.bin"
     file.write_bytes(file_of([PLAIN, replace(PLAIN, mode=0), replace(PLAIN, comm=b"cat")]))
-    assert decode.read_table(file, rules=rules)["component"].to_pylist() == ["logs", "reads", "reads"]
+    for text in (lines, lines.replace("\n", "\r\n"), "\ufeff" + lines):  # as other systems write text
+        rules.write_text(text, encoding="utf-8", newline="")
+        assert decode.read_table(file, rules=rules)["component"].to_pylist() == ["logs", "reads", "reads"]
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,16 @@ def test_rows_on_stdout_are_rows_only(where: str, trace: Path, tmp_path: Path) -
     rows = list(csv.DictReader((done.stdout or (tmp_path / "out").read_text()).splitlines()))
     assert [row["sector"] for row in rows] == ["2048", "5"]
     assert done.stderr == "2 records\n"
+
+
+@pytest.mark.parametrize("rows", [2, 20_000])
+@pytest.mark.parametrize("option", ["--csv", "--parquet"])
+def test_the_file_that_has_no_room_is_named(
+    option: str, rows: int, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether that shows while it is written or when it is closed, and whichever was opened first."""
+    trace.write_bytes(file_of([replace(PLAIN, sector=sector) for sector in range(rows)]))
+    other = "--parquet" if option == "--csv" else "--csv"
+    assert decode.main([str(trace), option, "/dev/full", other, str(tmp_path / "other")]) == 4
+    said = capsys.readouterr().err
+    assert "'/dev/full'" in said and said.count("\n") == 1

@@ -31,7 +31,8 @@ def assert_one_clear_line(text: str) -> None:
 
 
 def test_unknown_device_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
-    for name in ("nosuchdisk", "/dev/nosuchdisk", "999:1", "/dev/null", "../loop0", ""):
+    wrapped = f"{(1 << 32) + 7}:0"  # 7:0 is loop0
+    for name in ("nosuchdisk", "/dev/nosuchdisk", "999:1", "/dev/null", "../loop0", "", wrapped):
         result = run(binary, "--output", str(tmp_path / "io.bin"), "--device", name)
         assert result.returncode == 2
         assert_one_clear_line(result.stderr)

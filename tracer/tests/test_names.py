@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import mmap
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -267,3 +269,32 @@ def test_how_long_a_path_may_be(mounted: Path, disk: str, tmp_path: Path, names:
         assert trace.stop() == 0
     rows = [r for r in trace.records() if r.inode == path.stat().st_ino]
     assert [r.path for r in rows] == [str(path) if is_known else None]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b'a,"b"\n c', 'a,"b"\n c'),
+        ("データベース".encode()[:15], "データベー"),
+        (b"x" + "データベース".encode()[:14], "xデータベ\ufffd\ufffd"),  # the kernel keeps 15 bytes
+        (b"\xff\xed\xa0\x80", "\ufffd" * 4),
+        ("𝄞é".encode(), "𝄞é"),
+    ],
+    ids=["quotes", "whole", "cut", "no text", "long characters"],
+)
+def test_names_in_lines_of_spans(disk: str, tmp_path: Path, name: bytes, text: str) -> None:
+    path, own = tmp_path / "spans", Path("/proc/self/comm")
+    options = ("--device", disk, "--pid", str(os.getpid()), "--spans", str(path), "--span-sample", "1")
+    before = own.read_bytes()
+    here, there = socket.socketpair()
+    with here, there, tracing(tmp_path / "io.bin", *options) as trace:
+        own.write_bytes(name)
+        try:
+            here.sendall(b"?")
+            there.sendall(there.recv(1))
+            assert trace.stop() == 0
+        finally:
+            own.write_bytes(before.rstrip(b"\n"))
+    for file in (path, Path(f"{path}.samples")):
+        with file.open(newline="", encoding="utf-8") as lines:
+            assert [row["comm"] for row in csv.DictReader(lines) if row["pid"] == str(os.getpid())] == [text]

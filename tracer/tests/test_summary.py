@@ -178,6 +178,13 @@ def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "loop0 W: 2 requests, 1.0 a second" in said
 
 
+def test_what_went_with_deleted_files_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for deleted, more in ((0, ""), (1234, ", but for 1,234 in files that were deleted (--keep-files)")):
+        rotation = {"older_files": 3, "deleted_files": min(deleted, 2), "deleted_records": deleted}
+        assert summary.main([str(trace(tmp_path, [PLAIN], status(rotation=rotation)))]) == 0
+        assert f"5 were written: older files have the others{more}\n" in capsys.readouterr().out
+
+
 def test_seconds_come_in_their_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     at = [0, 2_999_999_999, 2_000_000_000, 3_000_000_000]
     path = trace(tmp_path, [replace(FAST, start_ns=6_000_000_000 + ns, device_ns=7_000_000 - ns // 1000) for ns in at])
