@@ -138,6 +138,17 @@ def test_rotation_does_not_touch_the_file_of_another_tracer(
     assert len(read_records(path)) == trace.device(disk)["emitted"]
 
 
+def test_rotation_does_not_write_through_a_link(disk: str, tmp_path: Path) -> None:
+    path, precious = tmp_path / "io.bin", tmp_path / "precious"
+    precious.write_text("precious")
+    Path(f"{path}.new").symlink_to(precious)
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.process.wait(30) == 4
+    assert precious.read_text() == "precious"
+    assert len(trace.records()) == trace.device(disk)["emitted"] > 10_000
+
+
 def test_rotation_on_a_file_system_that_cannot_exchange_names(disk: str, tmp_path: Path) -> None:
     """As NFS; here the kernel is asked for something that none can."""
     changes = {"RENAME_EXCHANGE) == 0)": "1 << 6) == 0)"}
