@@ -53,8 +53,12 @@ class Rule:
 
 def read_rules(path: Path = DEFAULT_RULES) -> list[Rule]:
     """Reads the lines that components.rules explains; the first match wins."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RulesError(f"{path}: {error}") from None
     rules = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
