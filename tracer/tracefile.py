@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -104,6 +105,8 @@ def read_header(path: Path) -> Header:
 
 
 def _read_header(path: Path, file: BinaryIO) -> Header:
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise TraceFileError(f"{path}: not a regular file; a trace is read where it lies, not from a pipe")
     preamble = file.read(PREAMBLE.size)
     if preamble[: len(MAGIC)] != MAGIC[: len(preamble)] or not preamble:
         raise TraceFileError(f"{path}: not a trace of block I/O (magic {preamble[:8]!r})")
