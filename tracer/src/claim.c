@@ -189,7 +189,7 @@ bool claim_rotate(struct claim *claim, const char *older)
 		return false;
 	}
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return false;
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) { /* another tracer's, or another option's */

@@ -304,8 +304,9 @@ bool output_replace(struct output *output, const char *path, const char *text, s
 	bool ok;
 
 	snprintf(temporary, sizeof(temporary), "%s.new", path);
+	unlink(temporary); /* of a tracer that was killed; or a link, and what that leads to is somebody's */
 	errno = 0;
-	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	ok = fd >= 0 && write(fd, text, length) == (ssize_t)length;
 	if (fd >= 0 && close(fd) != 0)
 		ok = false;

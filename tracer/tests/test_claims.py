@@ -98,6 +98,19 @@ def test_its_name_leaves_room_for_that_of_the_status(
         assert json.loads(Path(f"{path}.json").read_text())["state"] == "stopped"
 
 
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_the_new_status_is_not_written_through_a_link(binary: Path, disk: str, tmp_path: Path, kind: str) -> None:
+    """Made by somebody else where everybody may write; or left there by a tracer that was killed."""
+    precious, temporary = tmp_path / "precious", tmp_path / "io.bin.json.new"
+    precious.write_text("precious")
+    temporary.symlink_to(precious) if kind == "link" else temporary.write_text("{")
+    result = run(binary, "--output", str(tmp_path / "io.bin"), "--device", disk, "--duration", "0.1")
+    assert result.returncode == 0, result.stderr
+    status = tmp_path / "io.bin.json"
+    assert json.loads(status.read_text())["state"] == "stopped" and not status.is_symlink()
+    assert precious.read_text() == "precious" and not temporary.exists()
+
+
 BESIDE = ("context", "peers", "spans")
 
 

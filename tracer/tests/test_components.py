@@ -209,6 +209,15 @@ def test_wrong_rules(line: str, said: str, tmp_path: Path, capsys: pytest.Captur
     assert decode.main([str(file), "--rules", str(tmp_path / "missing")]) == 2
 
 
+def test_rules_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules, file = tmp_path / "my.rules", tmp_path / "io.bin"
+    rules.write_bytes(b"wal path=/\xff\n")
+    file.write_bytes(file_of([PLAIN]))
+    assert decode.main([str(file), "--rules", str(rules)]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"tracer.decode: {rules}: ") and message.count("\n") == 1
+
+
 def first_match(rules: list[components.Rule], path: str | None, comm: str, kind: int) -> str | None:
     """The same, one record at a time."""
     for rule in rules:

@@ -92,6 +92,14 @@ def test_what_was_there_is_replaced(trace: Path, old: Path, tmp_path: Path) -> N
         old.write_text(OLD)
 
 
+def test_a_trace_is_not_read_from_a_pipe(trace: Path) -> None:
+    """It would be gone after the first look at it."""
+    command = [sys.executable, "-m", "tracer.decode", "/dev/stdin", "--csv", "/dev/null"]
+    done = subprocess.run(command, check=False, input=trace.read_bytes(), capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr.count(b"\n")) == (5, 1)
+    assert b"/dev/stdin: not a regular file" in done.stderr
+
+
 @pytest.mark.parametrize("where", ["pipe", "file"])
 def test_rows_on_stdout_are_rows_only(where: str, trace: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", "/dev/stdout"]

@@ -147,6 +147,8 @@ def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: P
     records = trace.records()
     assert 0 < len(records) == device["emitted"] < device["completions"]
     assert device["emitted"] + device["dropped"] == device["completions"]
+    for name in ("completions", "emitted", "dropped"):
+        assert status[name] == sum(device[name] for device in status["devices"])
     header_bytes = int.from_bytes(trace.output.read_bytes()[12:16], "little")
     assert (trace.output.stat().st_size - header_bytes) % SLOT.size == 0
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tracer import decode
 from tracer.tests.test_decode import HEADER, file_of
-from tracer.tests.tracing import SLOT, text_slots
+from tracer.tests.tracing import EMPTY_40_BITS, SLOT, text_slots
 
 TRACER = Path(decode.__file__).parent
 LAYERS = ("vfs_ns", "block_ns", "driver_ns", "device_ns")
@@ -207,6 +207,25 @@ def test_layers_of_events_in_order_fill_the_whole_time(
 @given(st.lists(unordered, min_size=1, max_size=8))
 def test_no_order_of_events_makes_a_layer_negative(library: ctypes.CDLL, tmp_path: Path, requests: list[Seen]) -> None:
     check(library, requests, tmp_path / "io.bin", nothing_is_impossible)
+
+
+def scheduler(seen: Seen) -> int:
+    """From the insertion until the block layer ends; EMPTY_40_BITS: not seen, or not within that layer."""
+    one, insert = split(seen), seen.times["insert_ns"]
+    end = (one.tracing and seen.times["submit_ns"]) or seen.times["issue_ns"]
+    if one.layers["block_ns"] is None or not insert or not seen.times["issue_ns"] or insert > end:
+        return EMPTY_40_BITS
+    return min(end - insert, LONGEST)
+
+
+@anything
+@given(st.lists(st.one_of(in_order(), unordered), min_size=1, max_size=8))
+def test_the_scheduler_has_a_part_of_the_block_layer(library: ctypes.CDLL, requests: list[Seen]) -> None:
+    for seen in requests:
+        slot = ctypes.create_string_buffer(SLOT.size)
+        library.record_fill(slot, ctypes.byref(Event(**seen.times, tracing=seen.tracing, flags=seen.flags)))
+        _, _, *rest = SLOT.unpack(slot.raw)
+        assert rest[4] | rest[12] << 32 == scheduler(seen), seen
 
 
 def test_what_is_no_time_arrives_as_it_was(library: ctypes.CDLL) -> None:

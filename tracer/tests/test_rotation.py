@@ -51,7 +51,9 @@ def test_rotation_keeps_the_last_files_and_counts_the_others(disk: str, tmp_path
     assert sum(1 for _ in (tmp_path / "io.csv").open()) == rows + 1
 
 
-def test_rotation_goes_on_when_somebody_has_taken_an_older_file_away(disk: str, tmp_path: Path) -> None:
+def test_rotation_goes_on_when_somebody_has_taken_an_older_file_away(
+    disk: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "io.bin"
     with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20), "--keep-files", "2") as trace:
         mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
@@ -59,6 +61,7 @@ def test_rotation_goes_on_when_somebody_has_taken_an_older_file_away(disk: str, 
         Path(f"{path}.1").unlink()
         mixed_load(disk, 70_000, "--ioengine=libaio", "--iodepth=16")
         assert trace.stop() == 0
+    assert capfd.readouterr().err == "", "nothing is left to be done"
     rotation = trace.status()["rotation"]
     assert rotation["older_files"] >= 4
     assert rotation["deleted_files"] == rotation["older_files"] - 3
@@ -136,6 +139,17 @@ def test_rotation_does_not_touch_the_file_of_another_tracer(
     assert capfd.readouterr().err.startswith("strata-iotrace: ")
     assert len(read_records(other)) == trace_of_other.device(disk)["emitted"] > 10_000
     assert len(read_records(path)) == trace.device(disk)["emitted"]
+
+
+def test_rotation_does_not_write_through_a_link(disk: str, tmp_path: Path) -> None:
+    path, precious = tmp_path / "io.bin", tmp_path / "precious"
+    precious.write_text("precious")
+    Path(f"{path}.new").symlink_to(precious)
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.process.wait(30) == 4
+    assert precious.read_text() == "precious"
+    assert len(trace.records()) == trace.device(disk)["emitted"] > 10_000
 
 
 def test_rotation_on_a_file_system_that_cannot_exchange_names(disk: str, tmp_path: Path) -> None:
