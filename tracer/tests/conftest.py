@@ -36,8 +36,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         return (yield)
     except AssertionError as error:
-        output = getattr(item, "funcargs", {}).get("tmp_path")
-        if output and (missing := sum(map(_completions_not_seen, output.rglob("*.json")))):
+        fixtures = getattr(item, "funcargs", {})
+        outputs = [fixtures[name] for name in ("tmp_path", "open_directory") if name in fixtures]
+        if missing := sum(_completions_not_seen(file) for output in outputs for file in output.rglob("*.json")):
             raise HiddenEventsError(f"{missing} of them; {error}") from error
         raise
 
