@@ -32,8 +32,8 @@ TRACER_STAND_IN = """#!/bin/sh
 [ "$1" = --check ] && echo '{"can_trace": true}' && exit
 echo pondering >&2
 sleep 3
-echo ready
 echo '{"state": "running"}' > io.bin.json
+echo ready
 exec sleep 300
 """
 
