@@ -279,8 +279,11 @@ def test_how_long_a_path_may_be(mounted: Path, disk: str, tmp_path: Path, names:
         (b"x" + "データベース".encode()[:14], "xデータベ\ufffd\ufffd"),  # the kernel keeps 15 bytes
         (b"\xff\xed\xa0\x80", "\ufffd" * 4),
         ("𝄞é".encode(), "𝄞é"),
+        (b"\xff\xc3\xa4\x80!\xc1\x81\xf5", "\ufffdä\ufffd!\ufffd\ufffd\ufffd"),
+        (b"\xed\xa0\x80\xed\x9f\xbf \xe0\x9f\xbf", "\ufffd\ufffd\ufffd\ud7ff \ufffd\ufffd\ufffd"),
+        (b"\xf4\x90\x80\x80\xf4\x8f\xbf\xbf\xf0\x8f\x80\x80", "\ufffd" * 4 + "\U0010ffff" + "\ufffd" * 4),
     ],
-    ids=["quotes", "whole", "cut", "no text", "long characters"],
+    ids=["quotes", "whole", "cut", "no text", "long characters", "stray bytes", "first and last", "beyond the last"],
 )
 def test_names_in_lines_of_spans(disk: str, tmp_path: Path, name: bytes, text: str) -> None:
     path, own = tmp_path / "spans", Path("/proc/self/comm")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.tests.spans import NEEDS, ended, rows, samples, total, traced_in_a_thread
+from tracer.tests.spans import NEEDS, ended, samples, total, traced_in_a_thread
 
 pytestmark = NEEDS
 
@@ -67,39 +67,6 @@ def test_what_makes_a_span(steps: str, sockets: str, interleaved: int, disk: str
     assert {names[sample["socket_inode"]] for sample in found} <= set(sockets)
     assert total(path, os.getpid(), "interleaved") == interleaved
     assert total(path, os.getpid(), "handed_over") == 0
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        b'say "x", y',
-        "Antworten fürÄ".encode()[:15],  # as the kernel cuts it, in the middle of a character
-        "\u20ac\U0001f600 \u07ff".encode(),
-        b"\xff\xc3\xa4\x80!\xc1\x81\xf5",
-        b"\xed\xa0\x80\xed\x9f\xbf \xe0\x9f\xbf",
-        b"\xf4\x90\x80\x80\xf4\x8f\xbf\xbf\xf0\x8f\x80\x80",
-    ],
-)
-def test_names_of_any_bytes_are_told(name: bytes, disk: str, tmp_path: Path) -> None:
-    """A reader of the file would fail at one that is not UTF-8."""
-    near, far = socket.socketpair()
-    process = Path("/proc/self/comm")
-    before = process.read_bytes()
-
-    def run() -> None:
-        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_bytes(name)
-        far.sendall(b"x")
-        near.recv(1)
-        near.sendall(b"y")
-
-    try:
-        process.write_bytes(name)
-        with near, far:
-            path = traced_in_a_thread(run, disk, tmp_path)
-    finally:
-        process.write_bytes(before)
-    told = [row["comm"] for file in (path, Path(f"{path}.samples")) for row in rows(file)]
-    assert set(told) == {name.decode("utf-8", "replace")}
 
 
 @contextmanager
