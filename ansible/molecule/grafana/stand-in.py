@@ -21,9 +21,9 @@ provisioning = Path(settings["paths"]["provisioning"])
 
 
 def named(folder: str, key: str) -> list[str]:
-    """The values of a key in the provisioning files of a folder."""
+    """The values of a key in the provisioning files of a folder; they are written as JSON, which YAML contains."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((provisioning / folder).glob("*.yml"))]
-    return [value for text in texts for value in re.findall(rf"\b{key}: ([^\s}}]+)", text)]
+    return [json.loads(value) for text in texts for value in re.findall(rf'\b{key}: ("(?:[^"\\]|\\.)*")', text)]
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
