@@ -172,7 +172,8 @@ def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise_nor_for_the_r
     assert "changed=0" in done.stdout
 
 
-def test_switches_of_arangodb_are_spelt_as_its_servers_take_them(tmp_path: Path) -> None:
+def words_of_arangodb(tmp_path: Path, setting: str) -> list[str]:
+    """Its servers' command line with that setting, as the role writes it."""
     hosts = inventory(tmp_path, arangodb=["a1"])
     role = ANSIBLE / "roles" / "arangodb"
     (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
@@ -184,10 +185,15 @@ def test_switches_of_arangodb_are_spelt_as_its_servers_take_them(tmp_path: Path)
         "tasks": [{"name": "Write", "ansible.builtin.copy": command}],
     }
     playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
-    settings = {"arangodb_settings": {"all.b": True, "all.c": False, "all.a": 5, "all.d": "Text"}}
-    done = play(hosts, playbook, "-e", json.dumps(settings))
+    done = play(hosts, playbook, "-e", setting)
     assert done.returncode == 0, done.stdout
-    words = json.loads((tmp_path / "command").read_text(encoding="utf-8"))
+    words: list[str] = json.loads((tmp_path / "command").read_text(encoding="utf-8"))
+    return words
+
+
+def test_switches_of_arangodb_are_spelt_as_its_servers_take_them(tmp_path: Path) -> None:
+    settings = {"arangodb_settings": {"all.b": True, "all.c": False, "all.a": 5, "all.d": "Text"}}
+    words = words_of_arangodb(tmp_path, json.dumps(settings))
     assert words[-4:] == ["--args.all.a=5", "--args.all.b=true", "--args.all.c=false", "--args.all.d=Text"]
 
 
@@ -516,17 +522,5 @@ def test_a_switch_may_be_a_word_as_the_command_line_and_ini_files_give_it(role: 
 
 @pytest.mark.parametrize(("switch", "options"), [("false", 0), ("true", 1)])
 def test_tls_of_arangodb_is_what_its_switch_says_also_as_a_word(switch: str, options: int, tmp_path: Path) -> None:
-    hosts = inventory(tmp_path, arangodb=["a1"])
-    role = ANSIBLE / "roles" / "arangodb"
-    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
-    playbook = tmp_path / "command.yml"
-    command = {"content": "{{ arangodb_command | join(' ') }}", "dest": str(tmp_path / "command")}
-    whole = {
-        "hosts": "a1",
-        "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
-        "tasks": [{"name": "Write", "ansible.builtin.copy": command}],
-    }
-    playbook.write_text(yaml.safe_dump([whole]), encoding="utf-8")
-    done = play(hosts, playbook, "-e", f"arangodb_tls={switch}")
-    assert done.returncode == 0, done.stdout
-    assert (tmp_path / "command").read_text(encoding="utf-8").count("--ssl.keyfile") == options
+    words = words_of_arangodb(tmp_path, f"arangodb_tls={switch}")
+    assert sum(word.startswith("--ssl.keyfile=") for word in words) == options

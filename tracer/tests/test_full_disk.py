@@ -21,15 +21,20 @@ from tracer.tests.tracing import SLOT, TRACER, fio, tracing
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 
-@pytest.fixture
-def file_system_of_8_mib(tmp_path: Path) -> Iterator[Path]:
-    directory = tmp_path / "small"
+@contextlib.contextmanager
+def file_system(directory: Path, size: str) -> Iterator[Path]:
     directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(directory)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)], check=True)
     try:
         yield directory
     finally:
         subprocess.run(["umount", str(directory)], check=True)
+
+
+@pytest.fixture
+def file_system_of_8_mib(tmp_path: Path) -> Iterator[Path]:
+    with file_system(tmp_path / "small", "8m") as directory:
+        yield directory
 
 
 def test_it_stops_before_the_disk_is_full_and_says_so(disk: str, file_system_of_8_mib: Path) -> None:
@@ -117,13 +122,8 @@ def test_it_names_the_file_that_cannot_be_written(
 
 @pytest.fixture
 def small_file_system(can_trace: None, tmp_path: Path) -> Iterator[Path]:
-    directory = tmp_path / "small"
-    directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)], check=True)
-    try:
+    with file_system(tmp_path / "small", "512k") as directory:
         yield directory
-    finally:
-        subprocess.run(["umount", str(directory)], check=True)
 
 
 def test_a_full_disk_stops_it_with_whole_records(disk: str, small_file_system: Path) -> None:
