@@ -67,7 +67,7 @@ def _tracing() -> Finding:
     layers = ", ".join(check.get("layers", []))
     missing = "; ".join(f"{layer} missing: {why}" for layer, why in check.get("layers_missing", {}).items())
     detail = f"layers {layers}. {missing}".strip() if check["can_trace"] else str(check.get("reason"))
-    hint = "run as root; kernels before 5.15 or without BTF need libbcc and their headers (docs/tracer.md, Backends)"
+    hint = "run as root; kernels before 5.15 or without BTF need libbcc and their headers (docs/tracer-kernels.md)"
     return Finding("tracer", ok=check["can_trace"], needed=False, detail=detail, hint=hint)
 
 

@@ -133,7 +133,7 @@ class Measurement:
             raise DeployError(
                 f"tracing is required and not possible: {reason}",
                 node=node,
-                hint="what the tracer needs: docs/tracer.md (Backends); or set tracing=preferred",
+                hint="what the tracer needs: docs/tracer-kernels.md; or set tracing=preferred",
             )
         self.tracing[node] = {"state": "unavailable", "reason": reason}
         self.progress.line(f"{node}: I/O is not traced: {reason}")

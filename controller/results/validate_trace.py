@@ -139,7 +139,7 @@ def _check_device(where: str, device: dict[str, Any], rows: int) -> list[Finding
 
 
 def unseen_requests(device: dict[str, Any]) -> int:
-    """Requests whose completion the kernel counted and showed to no probe (docs/tracer.md)."""
+    """Requests whose completion the kernel counted and showed to no probe (docs/tracer-limits.md)."""
     excluded: dict[str, int] = device.get("excluded") or {}
     return sum(excluded.get(name, 0) for name in _UNSEEN)
 

@@ -33,7 +33,7 @@ static __always_inline bool awaits_end(const struct iotrace_flight *flight)
 
 /*
  * The address is used again, so what was there before is over. If diskstats has counted it, and we have
- * not, then its completion has escaped us. It happens: see docs/tracer.md.
+ * not, then its completion has escaped us. It happens: see docs/tracer-limits.md.
  */
 static __always_inline void count_unseen(struct iotrace_flight *old)
 {

@@ -107,7 +107,7 @@ static __always_inline __u64 page_encrypted_in(__u64 page)
 	return bpf_core_field_exists(struct page, private) ? PEEK(page, page, private) : 0;
 }
 
-/* Set before loading: BIO_PAGE_PINNED of bio.bi_flags; 16, which is none, before 6.5 (docs/tracer.md, Limits). */
+/* Set before loading: BIO_PAGE_PINNED of bio.bi_flags; 16, which is none, before 6.5 (docs/tracer-limits.md). */
 const volatile __u32 pinned_bit;
 
 /* The pages are a program's memory, pinned for direct I/O. */

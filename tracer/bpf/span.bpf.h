@@ -9,7 +9,7 @@
  *
  * At each of them the time since the one before is added to one part, so the parts add up to the whole. A
  * response that another thread sends, or a second request before the response to the first, is counted and
- * makes no span. Nor does one whose thread woke up or got a CPU unseen (docs/tracer.md#limits): when, nobody knows.
+ * makes no span. Nor does one whose thread woke up or got a CPU unseen (docs/tracer-limits.md): when, nobody knows.
  */
 #ifndef SPAN_BPF_H
 #define SPAN_BPF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --context: each second one line of CSV about what is not I/O. Columns: docs/tracer.md. */
+/* --context: each second one line of CSV about what is not I/O. Columns: docs/tracer-context.md. */
 #ifndef CONTEXT_H
 #define CONTEXT_H
 

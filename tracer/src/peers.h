@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --peers: each second a line of CSV for each address that TCP segments came from. Columns: docs/tracer.md. */
+/* --peers: each second a line of CSV for each address that TCP segments came from. Columns: docs/tracer-context.md. */
 #ifndef PEERS_H
 #define PEERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The format of the output file (docs/tracer.md); any change is a new version of it. Behind the header stand
+ * The format of the output file (docs/tracer-file.md); any change is a new version of it. Behind the header stand
  * slots of 64 bytes, little-endian. A slot whose byte 53 is printable ASCII is text: slots of text hold
  * definitions, one JSON object each, which end with a newline and always come before the records that refer
  * to them. A slot whose byte 53 is IOTRACE_RETURN tells of a system call that has returned. All others are

@@ -104,7 +104,7 @@ def test_waiting_for_a_cpu(disk: str, tmp_path: Path) -> None:
     assert waited > 1e9
     assert counted > 0.8 * waited
     assert counted == pytest.approx(sum(wait_ns for _, wait_ns in waits), rel=0.03)
-    # The log misses switches away from an idle task (docs/tracer.md, Limits), which end short waits.
+    # The log misses switches away from an idle task (docs/tracer-trust.md), which end short waits.
     assert total(lines, "run_queue_waits") >= 0.97 * len(waits)
     for line in lines:
         end_ns = int(line["t_mono_ns"])

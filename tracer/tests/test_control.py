@@ -124,7 +124,7 @@ def test_a_partition_stands_for_its_disk(partition: tuple[str, str], tmp_path: P
     assert_closed(trace, disk)
 
 
-BIOS_LOOKED_AT = 32 if BACKEND == "bcc" else 1024  # of a request: docs/tracer.md
+BIOS_LOOKED_AT = 32 if BACKEND == "bcc" else 1024  # of a request: docs/tracer-limits.md
 
 
 def assert_scheduled(records: list[Record]) -> None:

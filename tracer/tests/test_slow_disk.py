@@ -14,7 +14,7 @@ from tracer.tests.test_trace import assert_closed
 from tracer.tests.tracing import Trace, altered, fio, read_records, tracing
 
 READS = 40_000
-MOST = READS * 9 // 10  # some completions are seen by no program (docs/tracer.md)
+MOST = READS * 9 // 10  # some completions are seen by no program (docs/tracer-limits.md)
 #: 4,096 events for each of two CPUs.
 SMALL_LOG = ("--ring-bytes", str(1 << 20))
 

@@ -52,7 +52,7 @@ def test_the_fields_are_those_of_the_documentation(disk: str, tmp_path: Path) ->
     assert status["emitted"] > 0
     assert set(fields(status)) == documented()
     device = trace.device(disk)
-    table = section((DOCS / "tracer.md").read_text(), "`excluded` names the requests", "\n\nThe counters")
+    table = section((DOCS / "tracer-trust.md").read_text(), "`excluded` names the requests", "\n\nThe counters")
     assert set(device["excluded"]) == {name for row in EXCLUDED.findall(table) for name in re.findall(r"`(\w+)`", row)}
     (row,) = [line for line in (DOCS / "interfaces.md").read_text().splitlines() if "diskstats_before.*" in line]
     counters = set(re.findall(r"`(\w+)`", row))

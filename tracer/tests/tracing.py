@@ -33,7 +33,7 @@ FTRACE_KB = "16384"  # of each CPU: room for 200,000 events
 
 
 class HiddenEventsError(Exception):
-    """A test failed while the kernel showed some events to no program (docs/tracer.md, Limits)."""
+    """A test failed while the kernel showed some events to no program (docs/tracer-limits.md)."""
 
 
 @dataclass
