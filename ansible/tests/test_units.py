@@ -54,7 +54,8 @@ def test_a_unit_is_understood_whatever_its_folders_are_called(tmp_path: Path) ->
     assert verified.returncode == 0
     lines = written.read_text(encoding="utf-8").splitlines()
     words = {line.partition("=")[0]: shlex.split(line.partition("=")[2].replace("%%", "%")) for line in lines}
-    assert words["ReadWritePaths"] == ["/var/lib/mein 100% $HÖME/data", "/var/lib/mein 100% $HÖME/tmp"]
+    folders = ("data", "tmp", "logs/servers")
+    assert words["ReadWritePaths"] == [f"/var/lib/mein 100% $HÖME/{folder}" for folder in folders]
     assert "--pidfile=/var/lib/mein 100% $$HÖME/run/x.pid" in words["ExecStartPost"]
 
 
