@@ -89,3 +89,25 @@ def test_servers_of_time_are_not_for_who_keeps_the_clock_otherwise_nor_for_the_r
     assert (done.returncode == 0) == (not said), done.stdout
     assert said in done.stdout + done.stderr
     assert "changed=0" in done.stdout
+
+
+def test_a_user_who_was_there_before_is_left_as_he_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a home in our folder, destroy would know him as ours and remove him."""
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("useradd", "usermod"):
+        (programs / name).write_text('#!/bin/sh\necho "$0 $@" >> "${0%/*}/calls"\n', encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    tasks = yaml.safe_load((ANSIBLE / "roles/common/tasks/main.yml").read_text(encoding="utf-8"))
+    chosen = [task for task in tasks if "users" in task["name"]]
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "users.yml"
+    playbook.write_text(yaml.safe_dump([{"hosts": "m", "tasks": chosen}]), encoding="utf-8")
+    known = {"strata_user": "nobody", "strata_agent_user": "strata-nobody", "strata_uses_systemd": True}
+    done = play(hosts, playbook, "-e", json.dumps(known))
+    calls = (programs / "calls").read_text(encoding="utf-8").splitlines()
+    assert [(line.split()[0].rpartition("/")[2], line.split()[-1]) for line in calls] == [
+        ("useradd", "strata-nobody")
+    ], done.stdout
