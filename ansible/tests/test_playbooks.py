@@ -25,6 +25,10 @@ def test_scale_refuses_to_take_down_a_host_that_is_more_than_a_region_server(tmp
     assert refused.returncode != 0
     assert "m would be taken down, which is also of hbase_master" in refused.stdout
     assert "n2 would be taken down, which is also of clients" in refused.stdout
+    for options in (("--tags", "preflight"), (*checked, "scale_regionservers=two")):
+        missing = play(hosts, ANSIBLE / "playbooks" / "scale.yml", *options)
+        assert missing.returncode != 0
+        assert "scale_regionservers: a number from hdfs_replication (1) to 3 is needed" in missing.stdout
 
 
 @pytest.mark.parametrize("given", ["local", "testbed-5", "example-hbase-placements/scenario-3.yml"])
