@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -77,6 +79,44 @@ def test_grafana_finds_its_dashboards_whatever_their_folder_is_called(tmp_path: 
     folder = root / "nodes" / "m" / "conf" / "grafana"
     written = yaml.safe_load((folder / "provisioning/dashboards/strata.yml").read_text(encoding="utf-8"))
     assert written["providers"][0]["options"] == {"path": str(folder / "dashboards")}
+
+
+def test_grafana_lets_nobody_in_by_a_password_that_everybody_knows(tmp_path: Path) -> None:
+    """It comes with the user admin, whose password is admin; see its conf/defaults.ini."""
+    hosts = inventory(tmp_path, monitoring=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    playbook = tmp_path / "grafana.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Write", "hosts": "m", "roles": ["grafana"]}]), encoding="utf-8")
+    done = play(hosts, playbook)
+    assert done.returncode == 0, done.stdout
+    settings = configparser.ConfigParser()
+    settings.read(tmp_path / "root/nodes/m/conf/grafana/grafana.ini", encoding="utf-8")
+    assert settings.getboolean("security", "disable_initial_admin_creation")
+    assert settings.getboolean("auth.anonymous", "enabled")
+    assert settings.get("auth.anonymous", "org_role") == "Viewer"
+
+
+def test_grafana_is_restarted_when_its_place_of_prometheus_changes(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, monitoring=["m"])
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    program = tmp_path / "home" / "bin" / "grafana"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    program.chmod(0o755)
+    playbook = tmp_path / "grafana.yml"
+    playbook.write_text(yaml.safe_dump([{"name": "Run", "hosts": "m", "roles": ["grafana"]}]), encoding="utf-8")
+    known = {"grafana_home": str(tmp_path / "home"), "strata_repo": str(ANSIBLE.parent)}
+    node = tmp_path / "root" / "nodes" / "m"
+    pids = []
+    try:
+        for url in ("http://127.0.9.1:9090", "http://127.0.9.1:9090", "http://127.0.9.2:9090"):
+            done = play(hosts, playbook, "-e", json.dumps(known | {"grafana_prometheus_url": url}))
+            assert done.returncode == 0, done.stdout
+            pids.append((node / "run" / "grafana.pid").read_text(encoding="utf-8").splitlines()[0])
+    finally:
+        launcher = ANSIBLE / "roles" / "common" / "files" / "strata_daemon.py"
+        subprocess.run([sys.executable, str(launcher), "stop", f"--all={node}/run"], check=True)
+    assert pids[0] == pids[1] != pids[2]
 
 
 PROPERTY = """
