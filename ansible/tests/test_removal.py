@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,14 @@ def test_packages_of_a_node_of_this_machine_go_with_it(tmp_path: Path, monkeypat
     assert done.returncode == 0, done.stdout
     assert not node.exists()
     assert "purge prometheus\n" in (programs / "apt-get.calls").read_text(encoding="utf-8")
+
+
+def test_nodes_are_taken_down_from_a_repository_whose_folder_has_a_blank(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"], hbase_regionserver=["n"], clients=["m"], monitoring=["m"])
+    repository = tmp_path / "my repository" / "ansible"
+    for folder in ("playbooks", "roles"):
+        shutil.copytree(ANSIBLE / folder, repository / folder)
+    (tmp_path / "root" / "nodes" / "m" / "run").mkdir(parents=True)
+    done = play(hosts, repository / "playbooks" / "teardown.yml")
+    assert done.returncode == 0, done.stdout
+    assert not any((tmp_path / "root" / "nodes").iterdir())
