@@ -127,3 +127,28 @@ def test_nodes_are_taken_down_from_a_repository_whose_folder_has_a_blank(tmp_pat
     done = play(hosts, repository / "playbooks" / "teardown.yml")
     assert done.returncode == 0, done.stdout
     assert not any((tmp_path / "root" / "nodes").iterdir())
+
+
+def test_units_of_others_stay_whatever_they_are_called(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, hbase_master=["m"])
+    units = tmp_path / "units"
+    units.mkdir()
+    (tmp_path / "group_vars").symlink_to(ANSIBLE / "playbooks" / "group_vars")
+    (units / "strata-backup.service").write_text("[Unit]\nDescription=Somebody's\n", encoding="utf-8")
+    write = []
+    for name, role, template in [("x", "daemon", "unit"), ("disk", "common", "disk")]:
+        source = ANSIBLE / "roles" / role / "templates" / f"{template}.service.j2"
+        write.append({"ansible.builtin.template": {"src": str(source), "dest": f"{units}/strata-{name}.service"}})
+    tasks = yaml.safe_load((ANSIBLE / "playbooks" / "tasks" / "remove_units.yml").read_text(encoding="utf-8"))
+    (find,) = [task for task in tasks if task["name"] == "Find our units"]
+    find["ansible.builtin.find"]["paths"] = str(units)
+    found = {"content": "{{ teardown_units.files | map(attribute='path') | list }}", "dest": str(tmp_path / "found")}
+    roles = [ANSIBLE / "roles" / role for role in ("common", "daemon")]
+    files = [str(role / part / "main.yml") for role in roles for part in ("defaults", "vars")]
+    whole = {"hosts": "m", "vars_files": files, "tasks": [*write, find, {"ansible.builtin.copy": found}]}
+    (tmp_path / "units.yml").write_text(yaml.safe_dump([whole]), encoding="utf-8")
+    known = {"strata_is_remote": True, "daemon_name": "x", "daemon_title": "X", "daemon_command": ["/bin/true"]}
+    done = play(hosts, tmp_path / "units.yml", "-e", json.dumps(known))
+    assert done.returncode == 0, done.stdout
+    names = {Path(path).name for path in json.loads((tmp_path / "found").read_text(encoding="utf-8"))}
+    assert names == {"strata-x.service", "strata-disk.service"}
