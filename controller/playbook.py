@@ -22,6 +22,23 @@ from controller.inventory import Inventory
 ANSIBLE_DIR = Path(__file__).resolve().parent.parent / "ansible"
 Progress = Callable[[str], None]
 
+# Passed on from the user's environment: how the nodes are reached, passwords, which are in no inventory, and where
+# Ansible keeps its own files. Anything else would change what is done, or what we are told of it.
+OF_THE_USER = frozenset(
+    {
+        "ANSIBLE_BECOME_PASSWORD_FILE",
+        "ANSIBLE_CONNECTION_PASSWORD_FILE",
+        "ANSIBLE_HOME",
+        "ANSIBLE_HOST_KEY_CHECKING",
+        "ANSIBLE_PRIVATE_KEY_FILE",
+        "ANSIBLE_REMOTE_PORT",
+        "ANSIBLE_REMOTE_USER",
+        "ANSIBLE_SSH_COMMON_ARGS",
+        "ANSIBLE_VAULT_IDENTITY_LIST",
+        "ANSIBLE_VAULT_PASSWORD_FILE",
+    }
+)
+
 # What a long message is cut to: what happened stands first, and the log holds all of it.
 MESSAGE_CHARS = 2000
 
@@ -98,7 +115,7 @@ def run_playbook(
     private.mkdir(parents=True)
     hosts = inventory.path / "hosts.yml" if inventory.path.is_dir() else inventory.path
     try:
-        with _signals_restored():
+        with _signals_restored(), _users_settings_hidden():
             outcome = ansible_runner.run(
                 private_data_dir=str(private),
                 project_dir=str(ANSIBLE_DIR / "playbooks"),
@@ -137,8 +154,19 @@ def _signals_restored() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def _users_settings_hidden() -> Iterator[None]:
+    """ansible-runner hands our environment on, in which Ansible's own variables come before our ansible.cfg."""
+    hidden = [name for name in os.environ if name.startswith("ANSIBLE_") and name not in OF_THE_USER]
+    before = {name: os.environ.pop(name) for name in hidden}
+    try:
+        yield
+    finally:
+        os.environ.update(before)
+
+
 def _environment() -> dict[str, str]:
-    """Ansible's programs lie beside our Python; the user's own Ansible configuration may not interfere."""
+    """Ansible's programs lie beside our Python."""
     return {
         "ANSIBLE_CONFIG": str(ANSIBLE_DIR / "ansible.cfg"),
         "ANSIBLE_FORCE_COLOR": "false",

@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 
 ROLES = Path(__file__).resolve().parents[1] / "roles"
+# The tests are no package either: they find what they share (plays.py) by its folder.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
 def load_script(role: str, name: str) -> ModuleType:

@@ -102,6 +102,12 @@ def exclude(folder: Path, port: int, *names: str, **known: object) -> subprocess
     return run(folder, [task], port, hdfs_excluded=list(names), **known)
 
 
+def message_of(done: subprocess.CompletedProcess[str]) -> str:
+    """Of the failure that was not ignored, the last one."""
+    failed = [line for line in done.stdout.splitlines() if line.startswith("fatal: ")][-1]
+    return str(json.loads(failed.partition("=> ")[2])["msg"])
+
+
 def told(folder: Path) -> str:
     calls = folder / "java.calls"
     return calls.read_text(encoding="utf-8") if calls.exists() else ""
@@ -132,6 +138,8 @@ def test_how_long_a_datanode_may_take_can_be_said(namenode: StandInNameNode, tmp
     done = exclude(tmp_path, namenode.server.server_port, "d2", hdfs_leave_timeout_s="1")
     assert done.returncode != 0
     assert namenode.asked == 3  # once for the list, then as often as said and once more
+    assert "127.0.9.2:9866" in message_of(done)
+    assert "hdfs_leave_timeout_s" in message_of(done)
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_the_namenode(
@@ -143,22 +151,44 @@ def test_a_proxy_of_the_environment_is_not_asked_for_the_namenode(
     assert done.returncode == 0, done.stdout
 
 
+def counted(folder: Path, port: int, *before: dict[str, Any], retries: int = 120) -> subprocess.CompletedProcess[str]:
+    """Of the role what it does with DataNodes that have started."""
+    names = ("Empty the list", "Wait until the NameNode counts", "Require that the NameNode counts", "Keep a DataNode")
+    tasks = yaml.safe_load((ANSIBLE / "roles/hdfs/tasks/main.yml").read_text(encoding="utf-8"))
+    role = folder / "roles" / "hdfs"
+    shutil.copytree(ANSIBLE / "roles" / "hdfs", role)
+    chosen = [
+        task | ({"retries": retries} if "retries" in task else {}) for task in tasks if task["name"].startswith(names)
+    ]
+    (role / "tasks" / "main.yml").write_text(yaml.safe_dump(chosen), encoding="utf-8")
+    return run(folder, [*before, {"ansible.builtin.include_role": {"name": "hdfs"}}], port, where="all")
+
+
+def test_a_datanode_that_is_missing_is_named(namenode: StandInNameNode, tmp_path: Path) -> None:
+    namenode.states = [{"127.0.9.1": IN}]
+    done = counted(tmp_path, namenode.server.server_port, retries=1)
+    assert done.returncode != 0
+    assert "does not count the DataNodes 127.0.9.2:9866" in message_of(done)
+
+
+def test_a_namenode_that_is_gone_is_named(namenode: StandInNameNode, tmp_path: Path) -> None:
+    port = namenode.server.server_port
+    namenode.server.server_close()
+    done = counted(tmp_path, port, retries=1)
+    assert done.returncode != 0
+    assert f"http://127.0.0.1:{port}/" in message_of(done)
+    assert "Connection refused" in message_of(done)
+
+
 @pytest.mark.parametrize(("state", "tells"), [(IN, False), (LEAVING, True), (GONE, True)])
 def test_a_datanode_that_stays_after_all_is_kept(
     namenode: StandInNameNode, tmp_path: Path, state: str, *, tells: bool
 ) -> None:
     """A scaling was cut short when the DataNode was marked; the next deployment is of all servers again."""
-    names = ("Empty the list", "Wait until the NameNode counts", "Keep a DataNode")
-    tasks = yaml.safe_load((ANSIBLE / "roles/hdfs/tasks/main.yml").read_text(encoding="utf-8"))
-    role = tmp_path / "roles" / "hdfs"
-    shutil.copytree(ANSIBLE / "roles" / "hdfs", role)
-    chosen = [task for task in tasks if task["name"].startswith(names)]
-    (role / "tasks" / "main.yml").write_text(yaml.safe_dump(chosen), encoding="utf-8")
     namenode.states = [None, {"127.0.9.1": IN, "127.0.9.2": state}]
     marked = tmp_path / "root/nodes/m/conf/datanodes.exclude"
     mark = {"ansible.builtin.copy": {"content": "127.0.9.2:9866\n", "dest": str(marked)}, "run_once": True}
-    include = {"ansible.builtin.include_role": {"name": "hdfs"}}
-    done = run(tmp_path, [mark, include], namenode.server.server_port, where="all")
+    done = counted(tmp_path, namenode.server.server_port, mark)
     assert done.returncode == 0, done.stdout
     assert marked.read_text(encoding="utf-8") == ""
     assert ("-refreshNodes" in told(tmp_path)) == tells

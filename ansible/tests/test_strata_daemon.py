@@ -346,3 +346,13 @@ def test_a_stopped_daemon_of_systemd_needs_its_port(launcher: Launcher) -> None:
         done = launcher("check", "One", "--pidfile", str(launcher.pidfile), "--port", port)
     assert done.returncode == 1
     assert f"One needs port {port}, but process {os.getpid()}" in done.stderr
+
+
+def test_the_log_that_a_server_writes_itself_is_shown_after_what_it_printed(launcher: Launcher) -> None:
+    own = launcher.folder / "logs" / "servers" / "one.log"
+    own.parent.mkdir(parents=True)
+    dies = f"echo printed; echo why >> {own}; sleep 0.5"
+    assert launcher.start(["sh", "-c", dies]).returncode == 0
+    assert until(lambda: not runs(launcher.pid))
+    message = launcher("wait", "--pidfile", str(launcher.pidfile)).stderr
+    assert message.index("one.log:\nprinted") < message.index(f"last lines of {own}:\nwhy")

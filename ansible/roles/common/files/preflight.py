@@ -97,7 +97,10 @@ def memory_problems(minimum_mb: int) -> Iterator[str]:
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         name, value, *_ = line.split()
         if name == "MemAvailable:" and int(value) // 1024 < minimum_mb:
-            yield f"{minimum_mb} MiB of memory are needed, {int(value) // 1024} MiB are available"
+            yield (
+                f"{minimum_mb} MiB of memory are needed, {int(value) // 1024} MiB are available: make the servers' "
+                "heaps smaller, or name another bound by common_min_memory_mb in the inventory"
+            )
 
 
 def folder_problems(folders: list[Path]) -> Iterator[str]:

@@ -29,6 +29,8 @@ from pathlib import Path
 
 LOG_TAIL_LINES = 8
 LOG_LINE_CHARS = 200
+# Beside a daemon's log: the folder of those that servers write and roll themselves.
+OWN_LOGS = "servers"
 POLL_S = 0.05
 # In the environment of a daemon, and so of all that it starts: the path of its pid file.
 MARK = "STRATA_PIDFILE"
@@ -241,7 +243,12 @@ def fingerprint_of(command: list[str], environment: dict[str, str], cwd: Path, w
 
 
 def log_tail(log: Path) -> str:
-    """The last lines of a log, for an error message."""
+    """For an error message: the end of what a daemon printed and of the log that it wrote itself, the newest last."""
+    logs = [path for path in (log, log.parent / OWN_LOGS / log.name) if path.exists()]
+    return "".join(map(last_lines, sorted(logs, key=lambda path: path.stat().st_mtime)))
+
+
+def last_lines(log: Path) -> str:
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

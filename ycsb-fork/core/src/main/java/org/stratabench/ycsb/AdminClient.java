@@ -27,12 +27,12 @@ public final class AdminClient {
     Runtime.getRuntime().halt(code.code());
   }
 
-  /** Does one verb; {@code out} takes the JSON, {@code err} the reason of a failure. */
-  static ExitCode run(String[] arguments, PrintStream out, PrintStream err) {
+  /** Does one verb; {@code out} takes the JSON, {@code err} warnings and the reason of a failure. */
+  public static ExitCode run(String[] arguments, PrintStream out, PrintStream err) {
     boolean debug = Arrays.asList(arguments).contains("-debug");
     LogLevel.set(debug);
     try {
-      out.println(Json.line(perform(arguments)));
+      out.println(Json.line(perform(arguments, err)));
       if (out.checkError()) {
         err.println("error: cannot write the answer to standard output");
         return ExitCode.ABORTED;
@@ -50,7 +50,7 @@ public final class AdminClient {
     }
   }
 
-  private static Map<String, Object> perform(String[] arguments) throws SetupException {
+  private static Map<String, Object> perform(String[] arguments, PrintStream err) throws SetupException {
     Deque<String> left = new ArrayDeque<>(List.of(arguments));
     if (left.size() < 2) {
       throw new UsageException(USAGE);
@@ -71,11 +71,18 @@ public final class AdminClient {
         default -> throw new UsageException("unknown option " + option + "; " + USAGE);
       }
     }
-    files.putAll(commandLine);
+    WatchedProperties properties = new WatchedProperties();
+    properties.putAll(files);
+    properties.putAll(commandLine);
     Map<String, Object> answer = new LinkedHashMap<>();
     answer.put("binding", binding.name());
     answer.put("verb", verb);
-    answer.putAll(binding.newAdmin().perform(verb, files));
+    try {
+      answer.putAll(binding.newAdmin().perform(verb, properties));
+    } finally {
+      // after a failure, too: it may be the slip's
+      properties.slips().forEach(slip -> err.println("warning: " + slip));
+    }
     return answer;
   }
 }

@@ -37,6 +37,7 @@ public final class HBaseAdmin implements DatabaseAdmin {
   @Override
   public Map<String, Object> perform(String verb, Properties properties) throws SetupException {
     HBaseSettings settings = new HBaseSettings(properties);
+    settings.check();
     try (Connection connection = Connections.open(settings)) {
       return switch (verb) {
         case "probe" -> probe(connection, properties);
