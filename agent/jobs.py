@@ -28,8 +28,9 @@ LOG = logging.getLogger("agent")
 _COUNTS = ("operations", "planned", "errors")
 _POLL_S = 1.0
 _LAST_WORDS = 8
-#: Between TERM and KILL. A client whose database hangs needs 12 s until its summary is written (Run.java: 2 s in which
-#: operations may end by themselves, 10 s after it has interrupted their threads); the unit of an agent gives it 30 s.
+#: Between TERM and KILL. A client whose database hangs needs 12 s until its summary is written (WorkerThreads.java: 2 s
+#: in which operations may end by themselves, 10 s after it has interrupted their threads); the unit of an agent gives
+#: it 30 s.
 STOP_GRACE_S = 15.0
 
 

@@ -166,10 +166,11 @@ def _users_settings_hidden() -> Iterator[None]:
 
 
 def _environment() -> dict[str, str]:
-    """Ansible's programs lie beside our Python."""
+    """Ansible's programs lie beside our Python. Nodes get keys over ssh: ansible-runner would not ask who they are."""
     return {
         "ANSIBLE_CONFIG": str(ANSIBLE_DIR / "ansible.cfg"),
         "ANSIBLE_FORCE_COLOR": "false",
+        "ANSIBLE_HOST_KEY_CHECKING": os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "true"),
         "ANSIBLE_NOCOLOR": "true",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",

@@ -74,6 +74,7 @@ def test_the_users_settings_of_ansible_do_not_interfere(
     seen = settings_seen(tmp_path, inventory, monkeypatch)
     assert seen["DEFAULT_FORKS"] == 12
     assert seen["ssh_args"] == "-o ours=yes"
+    assert seen["host_keys"] is True
     assert dict(os.environ) == before
 
 
@@ -81,6 +82,6 @@ def test_how_the_user_reaches_the_nodes_is_passed_on(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSIBLE_REMOTE_USER", "bench")
-    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "true")
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "false")
     seen = settings_seen(tmp_path, inventory, monkeypatch)
-    assert (seen["DEFAULT_REMOTE_USER"], seen["host_keys"]) == ("bench", True)
+    assert (seen["DEFAULT_REMOTE_USER"], seen["host_keys"]) == ("bench", False)
