@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,13 +25,14 @@ from tracer.decode import (
     IO_COLUMNS,
     LAYERS,
     PLAIN_SCHEMA,
+    end_quietly,
     failed,
     plain,
     read_batches,
 )
 from tracer.groups import Distribution, Group, Groups, Sums
 from tracer.summary_text import SECOND, text
-from tracer.tracefile import TraceFileError
+from tracer.tracefile import TraceFileError, named_twice, status_path
 
 DISK = ("device", "mode")
 TIMES = (*LAYERS, "total_ns", "return_ns")
@@ -112,21 +112,17 @@ STATUS = (
 
 
 def read_status(file: Path) -> dict[str, Any] | None:
-    """What the tracer wrote beside its output; None where it is not there, as beside the older files of a rotation.
-
-    A run keeps it as trace.json.
-    """
-    path = file.with_name(file.name + ".json")
-    if file.name == "io.bin" and not path.exists():
-        path = file.with_name("trace.json")
+    """What the tracer wrote beside its output; None where it is not there, as beside the older files of a rotation."""
+    path = status_path(file)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return {**{name: content[name] for name in STATUS}, "vfs": content.get("vfs")}
+        optional = {name: content.get(name) for name in ("vfs", "filters", "started_unix_ns")}
+        return {**{name: content[name] for name in STATUS}, **optional}
     except FileNotFoundError:
         return None
     except KeyError as error:
         raise TraceFileError(f"{path}: without {error}") from None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise TraceFileError(f"{path}: not the tracer's: {error}") from None
 
 
@@ -164,7 +160,7 @@ def _count(value: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracer.summary", description="Summarises a trace of block I/O.")
-    parser.add_argument("files", type=Path, metavar="FILE", nargs="+")
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="+", help="several are the parts of a rotated output")
     parser.add_argument(
         "--by",
         type=_columns,
@@ -182,7 +178,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if twice := named_twice(options.files):
+        parser.error(f"{twice} is named twice")
     try:
         report = summarise(options.files, options.by or [["component"]], options.slowest, options.rules)
         print(json.dumps(report) if options.format == "json" else text(report, options.top), flush=True)
@@ -192,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it, as it ends others
+    end_quietly()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # an encoding without some of the characters
     sys.exit(main())

@@ -38,6 +38,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "kernel": "6.18.0",
         "state": "stopped",
         "reason": "",
+        "started_unix_ns": 1_700_000_001_234_567_890,
         "started_mono_ns": 6_000_000_000,
         "stopped_mono_ns": 10_000_000_000,
         "limits": ["no names of direct I/O"],
@@ -69,6 +70,42 @@ def test_what_people_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     path = trace(tmp_path, [FAST, SLOW, NOT_TIMED], status(vfs=calls))
     assert summary.main([str(path), "--slowest", "1", "--top", "1"]) == 0
     assert capsys.readouterr().out == SCREEN.read_text(encoding="utf-8").replace("FILE", str(path))
+
+
+CHOSEN = "chosen by --comm a b --mode R --min-latency 7 --sample 10: "
+NONE = {
+    **{name: [] for name in ("cgroups", "pids", "comms", "modes")},
+    "devices": ["loop0"],
+    "min_latency_us": 0,
+    "sample_every": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        (NONE, ""),
+        ({**NONE, "sample_every": 10}, "chosen by --sample 10: "),
+        ({**NONE, "comms": ["a b"], "modes": ["R"], "min_latency_us": 7, "sample_every": 10}, CHOSEN),
+        ({**NONE, "pids": [5], "cgroups": ["/x"]}, "chosen by --cgroup /x --pid 5: "),
+    ],
+)
+def test_what_was_chosen_is_not_called_the_disk_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], filters: dict[str, Any], told: str
+) -> None:
+    """Rates of a sample look like those of the disk, and are a tenth of them."""
+    path = trace(tmp_path, [FAST, SLOW], status(filters=filters))
+    assert summary.main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert ("chosen by " in said) == bool(told) and told in said
+    assert f"loop0 W: 2 {'chosen ' if told else ''}requests, 0.5 a second" in said
+
+
+def test_the_share_that_was_dropped_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, [FAST, SLOW], status(emitted=2, dropped=6, state="running"))
+    assert summary.main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "running, or killed; 6 dropped" in said and "  75.0% were dropped: " in said
 
 
 durations = st.one_of(st.just(EMPTY), st.integers(0, 300), st.integers(0, 2**40 - 2))
