@@ -53,6 +53,8 @@ LAYERS = ("vfs_ns", "block_ns", "driver_ns", "device_ns")
 TRACING_MODES = ("block", "irq", "nvme", "scsi", "fentry", "kprobe")
 FLAG_SYNC = 1
 
+STDOUT = Path("/dev/stdout")
+
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 # The rows of docs/results-format.md. Text is dictionary-encoded: a few values in millions of rows.
@@ -221,8 +223,8 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
     rows = 0
     with contextlib.ExitStack() as stack:
         opened = [_opened(stack, path) if path else None for path in (csv, parquet)]
-        for file in filter(None, opened):
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        for path, file in zip((csv, parquet), opened, strict=True):
+            if file and path != STDOUT and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.truncate()
         csv_file, parquet_file = opened
         writers: list[tuple[Path, Callable[[pa.RecordBatch], None]]] = []
@@ -259,6 +261,8 @@ def _named(path: Path) -> Iterator[None]:
 
 def _untouched(path: Path) -> BinaryIO:
     """Opens it for writing, with what is in it."""
+    if path == STDOUT:  # which may be a file, and have lines of others
+        return os.fdopen(os.dup(1), "wb")
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags & ~os.O_TRUNC, 0o666))
 
 
@@ -277,7 +281,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _output(value: str) -> Path:
-    return Path("/dev/stdout" if value == "-" else value)
+    return STDOUT if value == "-" else Path(value)
 
 
 def _name(value: str) -> str:

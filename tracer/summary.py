@@ -166,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_columns,
         action="append",
         metavar="COLUMN[,COLUMN]",
-        help=f"whose requests took the time, by these (default: component; {', '.join(GROUPED_BY)})",
+        help=f"whose requests took the time, by these (default: component, and comm; {', '.join(GROUPED_BY)})",
     )
     parser.add_argument("--top", type=_count, default=10, metavar="N", help="groups told (default: %(default)s)")
     parser.add_argument("--slowest", type=_count, default=5, metavar="N", help="single requests (default: %(default)s)")
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if twice := named_twice(options.files):
         parser.error(f"{twice} is named twice")
     try:
-        report = summarise(options.files, options.by or [["component"]], options.slowest, options.rules)
+        report = summarise(options.files, options.by or [["component"], ["comm"]], options.slowest, options.rules)
         print(json.dumps(report) if options.format == "json" else text(report, options.top), flush=True)
     except (TraceFileError, RulesError, OSError) as error:
         return failed("tracer.summary", error, options)

@@ -132,14 +132,18 @@ def test_a_trace_is_not_read_from_a_pipe(trace: Path) -> None:
     assert b"/dev/stdin: not a regular file" in done.stderr
 
 
-@pytest.mark.parametrize("where", ["pipe", "file"])
+@pytest.mark.parametrize("where", ["pipe", "file", "appended"])
 @pytest.mark.parametrize("name", ["/dev/stdout", "-"])
 def test_rows_on_stdout_are_rows_only(name: str, where: str, trace: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", name]
-    with (tmp_path / "out").open("w") as file:
+    before = "what was there\n" if where == "appended" else ""
+    (tmp_path / "out").write_text(before)
+    with (tmp_path / "out").open("a" if before else "w") as file:
         stdout = subprocess.PIPE if where == "pipe" else file
         done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=True)
-    rows = list(csv.DictReader((done.stdout or (tmp_path / "out").read_text()).splitlines()))
+    text = done.stdout or (tmp_path / "out").read_text()
+    assert text.startswith(before)
+    rows = list(csv.DictReader(text.removeprefix(before).splitlines()))
     assert [row["sector"] for row in rows] == ["2048", "5"]
     assert done.stderr == "2 records\n"
 
