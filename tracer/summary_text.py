@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ def text(report: dict[str, Any], top: int) -> str:
     files = report["files"]
     seconds = _seconds(files)
     missing = _missing_layers(files)
-    parts = ["\n".join(line for file in files for line in _file(file))]
+    parts = ["\n".join(line for file in files for line in _file(file, files))]
     chosen = any(_chosen(file["status"]) for file in files)
     parts += [_disk(disk, seconds, missing, chosen) for disk in report["disks"]]
     parts += [_calls(file["status"]["vfs"]) for file in files if file["status"] and file["status"]["vfs"]]
@@ -37,8 +38,18 @@ def text(report: dict[str, Any], top: int) -> str:
     return "\n\n".join(parts)
 
 
-def _file(file: dict[str, Any]) -> Iterable[str]:
+def _older(file: dict[str, Any], files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of these files that are older ones of its rotation: its status is theirs, too."""
+    count = file["status"]["rotation"]["older_files"] if file["status"] else 0
+    numbers = ((other, re.fullmatch(re.escape(file["file"]) + r"\.(\d+)", other["file"])) for other in files)
+    return [other for other, number in numbers if number and int(number[1]) <= count]
+
+
+def _file(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:
     name, rows, status = _printable(file["file"]), file["rows"], file["status"]
+    if not status and any(file in _older(other, files) for other in files):
+        yield f"{name}: {rows:,} requests, of an older file"
+        return
     if not status:
         yield f"{name}: {rows:,} requests; without {name}.json it is not known what was left out or lost"
         return
@@ -52,7 +63,7 @@ def _file(file: dict[str, Any]) -> Iterable[str]:
         yield f"  {dropped / (dropped + status['emitted']):.1%} were dropped: counts, rates, MiB and sums lack them"
     if status["reason"]:
         yield f"  {status['reason']}"
-    if rows != status["emitted"]:
+    if rows + sum(older["rows"] for older in _older(file, files)) != status["emitted"]:
         rotation = status["rotation"]
         why = "older files have the others" if rotation["older_files"] else "it was cut, or is being written"
         if deleted := rotation["deleted_records"]:

@@ -210,8 +210,16 @@ def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
     )
     assert summary.main([str(older), str(newest)]) == 0
     said = capsys.readouterr().out
-    assert f"{older}: 1 requests; without {older}.json it is not known" in said
-    assert "2 were written: older files have the others" in said
+    assert f"{older}: 1 requests, of an older file\n" in said
+    assert "were written" not in said and "is not known" not in said, "all that were written are there"
+    foreign = older.with_name("io.bin.2")
+    foreign.write_bytes(older.read_bytes())
+    assert summary.main([str(foreign), str(newest)]) == 0
+    assert f"{foreign}: 1 requests; without {foreign}.json it is not known" in capsys.readouterr().out, "of another trace"
+    assert summary.main([str(newest)]) == 0
+    assert "2 were written: older files have the others" in capsys.readouterr().out
+    assert summary.main([str(older)]) == 0
+    assert f"{older}: 1 requests; without {older}.json it is not known" in capsys.readouterr().out
     assert "loop0 W: 2 requests, 1.0 a second" in said
 
 
