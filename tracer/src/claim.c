@@ -219,27 +219,38 @@ void claims_end_at(long long mono_ns)
 	end_ns = mono_ns;
 }
 
-ssize_t claim_write(const struct claim *claim, const char *bytes, size_t size)
+/* Whether it is to be waited for no longer. */
+static bool gives_up(void)
+{
+	long long now = clock_now(CLOCK_MONOTONIC);
+
+	/* Who would take the signal may be waiting for the writer. */
+	if (is_to_end() && (!end_ns || end_ns > now))
+		claims_end_at(now);
+	return end_ns && now - end_ns > GIVE_UP_NS;
+}
+
+bool claim_write(const struct claim *claim, const char *bytes, size_t size)
 {
 	struct pollfd ready = {.fd = claim->fd, .events = POLLOUT};
 
-	for (;;) {
+	while (size) {
 		ssize_t n = write(claim->fd, bytes, size);
-		long long now = clock_now(CLOCK_MONOTONIC);
 
-		if (n >= 0)
-			return n;
+		if (n >= 0) {
+			bytes += n;
+			size -= n;
+			continue;
+		}
 		if (errno != EAGAIN && errno != EINTR)
-			return 0;
-		/* Who would take the signal may be waiting for the writer. */
-		if (is_to_end() && (!end_ns || end_ns > now))
-			claims_end_at(now);
-		if (end_ns && now - end_ns > GIVE_UP_NS)
-			break;
+			return false;
+		if (gives_up()) {
+			errno = ETIMEDOUT;
+			return false;
+		}
 		poll(&ready, 1, WRITE_PAUSE_MS);
 	}
-	errno = ETIMEDOUT;
-	return 0;
+	return true;
 }
 
 const char *claim_why(int error)

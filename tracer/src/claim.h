@@ -5,7 +5,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "options.h"
 
@@ -36,10 +35,10 @@ bool claim_is_named(const struct claim *claim, const char *path);
 bool claim_is_short_of_space(const struct claim *claim, const struct options *options);
 
 /*
- * Writes to a pipe or a device as much as it takes, and waits until it takes something; but for no longer than a second
- * behind the end of the trace. 0, with errno: it takes nothing more.
+ * Writes to a pipe or a device, and waits while that is full, but for no longer than a second behind the end of the
+ * trace. False, with errno: it has not taken all.
  */
-ssize_t claim_write(const struct claim *claim, const char *bytes, size_t size);
+bool claim_write(const struct claim *claim, const char *bytes, size_t size);
 
 /* When the trace ends, unless a signal ends it before. */
 void claims_end_at(long long mono_ns);

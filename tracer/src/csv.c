@@ -15,9 +15,10 @@ int csv_open(struct csv *csv, const char *option, const char *path, const struct
 	return claim_open(&csv->claim, option, path, options);
 }
 
+/* A part is no success to the C library. */
 static ssize_t write_to_pipe(void *claim, const char *bytes, size_t size)
 {
-	return claim_write(claim, bytes, size);
+	return claim_write(claim, bytes, size) ? (ssize_t)size : 0;
 }
 
 /* The stream has a descriptor of its own, so the file stays claimed while streams come and go. */

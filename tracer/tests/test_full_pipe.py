@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tracer.tests.test_context import has_loopback
 from tracer.tests.test_trace import assert_closed
 from tracer.tests.tracing import Trace, fio, tracing
 
@@ -35,6 +37,16 @@ def full_pipe(path: Path) -> Iterator[int]:
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def connections(stack: ExitStack, count: int) -> None:
+    """From so many addresses, each with a segment received."""
+    server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    for number in range(count):
+        source = (f"127.0.1.{number}", 0)
+        client = stack.enter_context(socket.create_connection(server.getsockname(), source_address=source))
+        stack.enter_context(server.accept()[0]).sendall(b"x")
+        assert client.recv(1) == b"x"
 
 
 def read(disk: str, requests: int) -> None:
@@ -99,3 +111,30 @@ def test_what_was_full_for_a_while_has_every_line(disk: str, tmp_path: Path) -> 
     lines = text.decode().splitlines()
     assert lines[0].startswith("t_unix_ns,") and len(lines) >= 3
     assert {line.count(",") for line in lines} == {lines[0].count(",")}
+
+
+@pytest.mark.skipif(not has_loopback(), reason="127.0.0.1 cannot be reached")
+def test_lines_that_a_pipe_takes_in_parts_are_whole(disk: str, tmp_path: Path) -> None:
+    """More at a time than it has room for, and the reader is slow."""
+    pipe, text = tmp_path / "pipe", b""
+    with full_pipe(pipe) as reader, ExitStack() as stack:
+        assert os.read(reader, 4096) == b"x" * 4096
+        with tracing(tmp_path / "io.bin", "--device", disk, "--peers", str(pipe)) as trace:
+            connections(stack, 200)
+            deadline = time.monotonic() + 30
+            while text.count(b",127.0.1.") < 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+                with suppress(BlockingIOError):
+                    text += os.read(reader, 500)
+            trace.process.terminate()
+            while trace.process.poll() is None:
+                time.sleep(0.01)
+                with suppress(BlockingIOError):
+                    text += os.read(reader, 500)
+        assert trace.process.returncode == 0
+        with suppress(BlockingIOError):
+            text += os.read(reader, 65536)
+    lines = text.decode().splitlines()
+    assert {line.count(",") for line in lines} == {lines[0].count(",")}
+    assert {f"127.0.1.{number}" for number in range(200)} <= {line.split(",")[3] for line in lines}
