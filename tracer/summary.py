@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,14 +26,14 @@ from tracer.decode import (
     IO_COLUMNS,
     LAYERS,
     PLAIN_SCHEMA,
+    Decoder,
     end_quietly,
     failed,
     plain,
-    read_batches,
 )
 from tracer.groups import Distribution, Group, Groups, Sums
 from tracer.summary_text import SECOND, text
-from tracer.tracefile import TraceFileError, named_twice, status_path
+from tracer.tracefile import TraceFile, TraceFileError, named_twice, status_path
 
 DISK = ("device", "mode")
 TIMES = (*LAYERS, "total_ns", "return_ns")
@@ -131,14 +132,18 @@ def summarise(files: Sequence[Path], by: Sequence[Sequence[str]], slowest: int, 
     summary = Summary(by, slowest)
     told = []
     for file in files:
-        rows, firsts, lasts = 0, [], []
-        for batch in read_batches(file, rules=rules):
+        rows, failed_count, firsts, lasts = 0, 0, [], []
+        trace = TraceFile(file)
+        decoder = Decoder(trace, node="", start_unix_ns=None, offset_ns=0, rules=rules)
+        for block, definitions in trace.requests():
+            failed_count += int(np.count_nonzero(block["status"]))
+            batch = decoder.batch(block, definitions)
             summary.add(batch)
             rows += batch.num_rows
             firsts.append(pc.min(batch["t_unix_ns"]).as_py())
             lasts.append(pc.max(pc.add(batch["t_unix_ns"], batch["total_ns"].fill_null(0))).as_py())
         times = {"first_unix_ns": min(firsts, default=None), "last_unix_ns": max(lasts, default=None)}
-        told.append({"file": str(file), "rows": rows, **times, "status": read_status(file)})
+        told.append({"file": str(file), "rows": rows, "failed": failed_count, **times, "status": read_status(file)})
     return {"schema_version": 1, "files": told, **summary.report()}
 
 

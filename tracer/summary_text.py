@@ -46,6 +46,12 @@ def _older(file: dict[str, Any], files: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def _file(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:
+    yield from _about(file, files)
+    if file["failed"]:
+        yield f"  {file['failed']:,} failed: the kernel completed them with an error, of which its log (dmesg) tells"
+
+
+def _about(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:
     name, rows, status = _printable(file["file"]), file["rows"], file["status"]
     if not status and any(file in _older(other, files) for other in files):
         yield f"{name}: {rows:,} requests, of an older file"

@@ -237,6 +237,7 @@ def test_older_files_of_another_trace_are_not_mixed_with_new_ones(
     older.write_text("precious")
     names = {name: str(tmp_path / name) for name in ("output", "context")}
     command = [str(binary), "--output", names["output"], "--context", names["context"], "--rotate-bytes", str(1 << 20)]
+    command += ["--duration", "0.1"]
     refused = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
     assert names[option] in refused.stderr and list(tmp_path.iterdir()) == [older]

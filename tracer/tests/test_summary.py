@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
+import mmap
 import os
 import subprocess
 import sys
@@ -67,7 +69,7 @@ def test_what_people_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     read = {"hit_ratio": 0.75, "cached": {"calls": 3, "sum_ns": 6000}, "with_io": {"calls": 1, "sum_ns": 40_000}}
     none = {"calls": 0, "sum_ns": 0}
     calls = {"read": read, "write": {"hit_ratio": None, "cached": none, "with_io": none}}
-    path = trace(tmp_path, [FAST, SLOW, NOT_TIMED], status(vfs=calls))
+    path = trace(tmp_path, [FAST, SLOW, replace(NOT_TIMED, status=10)], status(vfs=calls))
     assert summary.main([str(path), "--slowest", "1", "--top", "1"]) == 0
     assert capsys.readouterr().out == SCREEN.read_text(encoding="utf-8").replace("FILE", str(path))
 
@@ -376,3 +378,23 @@ def test_a_trace_of_fio(mounted: Path, disk: str, tmp_path: Path) -> None:
     own = [r for r in running.records() if (r.path, r.size_bytes) == (name, 8192)]
     assert file["sums_ns"]["total_ns"] == sum(ns for r in own for ns in r.durations[:4] if ns != EMPTY)
     assert 0 < file["total"]["mean_ns"] <= job["write"]["clat_ns"]["mean"]
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_requests_that_failed_are_as_many_as_the_reads_that_did(disk: str, tmp_path: Path) -> None:
+    """Of a loop device that is longer than its file."""
+    buffer = mmap.mmap(-1, 4096)
+    with tracing(tmp_path / "io.bin", "--device", disk) as running:
+        os.truncate(tmp_path / "disk.img", 1 << 20)
+        file, failed = os.open(f"/dev/{disk}", os.O_RDONLY | os.O_DIRECT), 0
+        for megabyte in range(20):
+            try:
+                os.preadv(file, [buffer], megabyte << 20)
+            except OSError as error:
+                failed += error.errno == errno.EIO
+        os.close(file)
+        assert running.stop() == 0
+    command = [sys.executable, "-m", "tracer.summary", str(running.output)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert failed == 19 and "\n  19 failed: " in told
