@@ -19,7 +19,7 @@ from tracer.tests.tracing import Trace, fio, tracing
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
 
 #: Behind the signal, or the duration; a second of it is the tracer's own.
-MOST_S = 5
+MOST_S = 15
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def test_a_signal_ends_it_when_no_more_records_may_wait_either(disk: str, tmp_pa
     options = ("--device", disk, "--context", str(pipe), "--ring-bytes", str(1 << 20))
     with full_pipe(pipe), tracing(tmp_path / "io.bin", *options) as trace:
         time.sleep(1.5)
-        read(disk, 200_000)
+        read(disk, 170_000)
         signalled = time.monotonic()
         assert trace.stop() == 4
         assert time.monotonic() - signalled < MOST_S

@@ -117,7 +117,7 @@ def test_units_of_time_and_bytes(binary: Path, disk: str, tmp_path: Path, durati
     result = run(binary, "--output", str(output), "--device", disk, *options)
     assert result.returncode == 0, result.stderr
     status = json.loads(output.with_name("io.bin.json").read_text())
-    assert 0.3e9 <= status["stopped_mono_ns"] - status["started_mono_ns"] < 1.3e9
+    assert 0.3e9 <= status["stopped_mono_ns"] - status["started_mono_ns"] < 3e9
 
 
 def test_its_version_is_that_of_the_status(binary: Path, disk: str, tmp_path: Path) -> None:
