@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import itertools
 import os
+import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,9 @@ from tracer.tracefile import (
     Slots,
     TraceFile,
     TraceFileError,
+    named_twice,
     read_header,
+    status_path,
 )
 
 EXIT_USAGE = 2
@@ -49,6 +52,8 @@ EXIT_UNREADABLE = 5
 LAYERS = ("vfs_ns", "block_ns", "driver_ns", "device_ns")
 TRACING_MODES = ("block", "irq", "nvme", "scsi", "fentry", "kprobe")
 FLAG_SYNC = 1
+
+STDOUT = Path("/dev/stdout")
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -218,8 +223,8 @@ def write(batches: Iterator[pa.RecordBatch], csv: Path | None, parquet: Path | N
     rows = 0
     with contextlib.ExitStack() as stack:
         opened = [_opened(stack, path) if path else None for path in (csv, parquet)]
-        for file in filter(None, opened):
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        for path, file in zip((csv, parquet), opened, strict=True):
+            if file and path != STDOUT and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.truncate()
         csv_file, parquet_file = opened
         writers: list[tuple[Path, Callable[[pa.RecordBatch], None]]] = []
@@ -256,14 +261,16 @@ def _named(path: Path) -> Iterator[None]:
 
 def _untouched(path: Path) -> BinaryIO:
     """Opens it for writing, with what is in it."""
+    if path == STDOUT:  # which may be a file, and have lines of others
+        return os.fdopen(os.dup(1), "wb")
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags & ~os.O_TRUNC, 0o666))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracer.decode", description="Decodes a trace of block I/O.")
-    parser.add_argument("files", type=Path, metavar="FILE", nargs="+")
-    parser.add_argument("--csv", type=Path, metavar="OUT")
-    parser.add_argument("--parquet", type=Path, metavar="OUT")
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="+", help="of a rotated output the oldest one first")
+    parser.add_argument("--csv", type=_output, metavar="OUT", help="a row for each request; - is standard output")
+    parser.add_argument("--parquet", type=_output, metavar="OUT", help="the same rows")
     parser.add_argument("--node", type=_name, default="", metavar="NAME", help="value of the column node")
     parser.add_argument(
         "--rules", type=Path, default=DEFAULT_RULES, metavar="FILE", help="paths to components (default: %(default)s)"
@@ -271,6 +278,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start-unix-ns", type=_nanoseconds, metavar="NS", help="zero of t_us (default: trace start)")
     parser.add_argument("--offset-ns", type=_nanoseconds, default=0, metavar="NS", help="added to all unix times")
     return parser
+
+
+def _output(value: str) -> Path:
+    return STDOUT if value == "-" else Path(value)
 
 
 def _name(value: str) -> str:
@@ -291,6 +302,10 @@ def _nanoseconds(value: str) -> int:
 def _overwritten(options: argparse.Namespace) -> str | None:
     """What is wrong when an output is one of the files that are read, or both outputs are one file."""
     outputs = [path for path in (options.csv, options.parquet) if path]
+    for output, file in itertools.product(outputs, options.files):
+        for status in (status_path(file), file.with_name(f"{file.name}.json")):
+            if output.resolve() == status.resolve() or _are_one_file((output, status)):
+                return f"{output} is the place of the status of {file}"
     for output, other in itertools.product(outputs, (*options.files, options.rules)):
         if output.exists() and other.exists() and output.samefile(other):
             return f"{output} is {other}, which is read"
@@ -308,6 +323,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
+        if twice := named_twice(options.files):
+            parser.error(f"{twice} is named twice")
         if wrong := _overwritten(options):
             parser.error(wrong)
         for file in options.files:
@@ -341,5 +358,12 @@ def failed(program: str, error: TraceFileError | RulesError | OSError, options: 
     return EXIT_UNREADABLE if str(error.filename) in map(str, options.files) else EXIT_OUTPUT
 
 
+def end_quietly() -> None:
+    """By `| head` and Ctrl-C, as others do."""
+    for number in (signal.SIGPIPE, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 if __name__ == "__main__":
+    end_quietly()
     sys.exit(main())

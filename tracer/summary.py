@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,13 +26,14 @@ from tracer.decode import (
     IO_COLUMNS,
     LAYERS,
     PLAIN_SCHEMA,
+    Decoder,
+    end_quietly,
     failed,
     plain,
-    read_batches,
 )
 from tracer.groups import Distribution, Group, Groups, Sums
 from tracer.summary_text import SECOND, text
-from tracer.tracefile import TraceFileError
+from tracer.tracefile import TraceFile, TraceFileError, named_twice, status_path
 
 DISK = ("device", "mode")
 TIMES = (*LAYERS, "total_ns", "return_ns")
@@ -112,21 +113,17 @@ STATUS = (
 
 
 def read_status(file: Path) -> dict[str, Any] | None:
-    """What the tracer wrote beside its output; None where it is not there, as beside the older files of a rotation.
-
-    A run keeps it as trace.json.
-    """
-    path = file.with_name(file.name + ".json")
-    if file.name == "io.bin" and not path.exists():
-        path = file.with_name("trace.json")
+    """What the tracer wrote beside its output; None where it is not there, as beside the older files of a rotation."""
+    path = status_path(file)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return {**{name: content[name] for name in STATUS}, "vfs": content.get("vfs")}
+        optional = {name: content.get(name) for name in ("vfs", "filters", "started_unix_ns")}
+        return {**{name: content[name] for name in STATUS}, **optional}
     except FileNotFoundError:
         return None
     except KeyError as error:
         raise TraceFileError(f"{path}: without {error}") from None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise TraceFileError(f"{path}: not the tracer's: {error}") from None
 
 
@@ -135,14 +132,18 @@ def summarise(files: Sequence[Path], by: Sequence[Sequence[str]], slowest: int, 
     summary = Summary(by, slowest)
     told = []
     for file in files:
-        rows, firsts, lasts = 0, [], []
-        for batch in read_batches(file, rules=rules):
+        rows, failed_count, firsts, lasts = 0, 0, [], []
+        trace = TraceFile(file)
+        decoder = Decoder(trace, node="", start_unix_ns=None, offset_ns=0, rules=rules)
+        for block, definitions in trace.requests():
+            failed_count += int(np.count_nonzero(block["status"]))
+            batch = decoder.batch(block, definitions)
             summary.add(batch)
             rows += batch.num_rows
             firsts.append(pc.min(batch["t_unix_ns"]).as_py())
             lasts.append(pc.max(pc.add(batch["t_unix_ns"], batch["total_ns"].fill_null(0))).as_py())
         times = {"first_unix_ns": min(firsts, default=None), "last_unix_ns": max(lasts, default=None)}
-        told.append({"file": str(file), "rows": rows, **times, "status": read_status(file)})
+        told.append({"file": str(file), "rows": rows, "failed": failed_count, **times, "status": read_status(file)})
     return {"schema_version": 1, "files": told, **summary.report()}
 
 
@@ -164,13 +165,13 @@ def _count(value: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracer.summary", description="Summarises a trace of block I/O.")
-    parser.add_argument("files", type=Path, metavar="FILE", nargs="+")
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="+", help="several are the parts of a rotated output")
     parser.add_argument(
         "--by",
         type=_columns,
         action="append",
         metavar="COLUMN[,COLUMN]",
-        help=f"whose requests took the time, by these (default: component; {', '.join(GROUPED_BY)})",
+        help=f"whose requests took the time, by these (default: component, and comm; {', '.join(GROUPED_BY)})",
     )
     parser.add_argument("--top", type=_count, default=10, metavar="N", help="groups told (default: %(default)s)")
     parser.add_argument("--slowest", type=_count, default=5, metavar="N", help="single requests (default: %(default)s)")
@@ -182,9 +183,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if twice := named_twice(options.files):
+        parser.error(f"{twice} is named twice")
     try:
-        report = summarise(options.files, options.by or [["component"]], options.slowest, options.rules)
+        report = summarise(options.files, options.by or [["component"], ["comm"]], options.slowest, options.rules)
         print(json.dumps(report) if options.format == "json" else text(report, options.top), flush=True)
     except (TraceFileError, RulesError, OSError) as error:
         return failed("tracer.summary", error, options)
@@ -192,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it, as it ends others
+    end_quietly()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # an encoding without some of the characters
     sys.exit(main())

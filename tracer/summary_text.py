@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -26,8 +28,9 @@ def text(report: dict[str, Any], top: int) -> str:
     files = report["files"]
     seconds = _seconds(files)
     missing = _missing_layers(files)
-    parts = ["\n".join(line for file in files for line in _file(file))]
-    parts += [_disk(disk, seconds, missing) for disk in report["disks"]]
+    parts = ["\n".join(line for file in files for line in _file(file, files))]
+    chosen = any(_chosen(file["status"]) for file in files)
+    parts += [_disk(disk, seconds, missing, chosen) for disk in report["disks"]]
     parts += [_calls(file["status"]["vfs"]) for file in files if file["status"] and file["status"]["vfs"]]
     parts += [_groups(by["by"], by["groups"], top) for by in report["by"] if by["groups"]]
     if report["slowest"]:
@@ -35,21 +38,59 @@ def text(report: dict[str, Any], top: int) -> str:
     return "\n\n".join(parts)
 
 
-def _file(file: dict[str, Any]) -> Iterable[str]:
+def _older(file: dict[str, Any], files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of these files that are older ones of its rotation: its status is theirs, too."""
+    count = file["status"]["rotation"]["older_files"] if file["status"] else 0
+    numbers = ((other, re.fullmatch(re.escape(file["file"]) + r"\.(\d+)", other["file"])) for other in files)
+    return [other for other, number in numbers if number and int(number[1]) <= count]
+
+
+def _file(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:
+    yield from _about(file, files)
+    if file["failed"]:
+        yield f"  {file['failed']:,} failed: the kernel completed them with an error, of which its log (dmesg) tells"
+
+
+def _about(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:
     name, rows, status = _printable(file["file"]), file["rows"], file["status"]
+    if not status and any(file in _older(other, files) for other in files):
+        yield f"{name}: {rows:,} requests, of an older file"
+        return
     if not status:
         yield f"{name}: {rows:,} requests; without {name}.json it is not known what was left out or lost"
         return
-    yield f"{name}: {rows:,} requests, Linux {status['kernel']}, {status['state']}; {_left_out(status)}"
+    state = "running, or killed" if status["state"] == "running" else status["state"]
+    yield f"{name}: {rows:,} requests, Linux {status['kernel']}, {state}; {_left_out(status)}"
+    if began := status["started_unix_ns"]:
+        yield f"  second 0 is {np.datetime64(began // 1_000_000, 'ms')} UTC, unix time {began // 1_000_000 / 1000:.3f}"
+    if chosen := _chosen(status):
+        yield f"  chosen by {chosen}: counts, rates, MiB and sums are those of the chosen requests, not of the disk"
+    if dropped := status["dropped"]:
+        yield f"  {dropped / (dropped + status['emitted']):.1%} were dropped: counts, rates, MiB and sums lack them"
     if status["reason"]:
         yield f"  {status['reason']}"
-    if rows != status["emitted"]:
+    if rows + sum(older["rows"] for older in _older(file, files)) != status["emitted"]:
         rotation = status["rotation"]
         why = "older files have the others" if rotation["older_files"] else "it was cut, or is being written"
         if deleted := rotation["deleted_records"]:
             why += f", but for {deleted:,} in files that were deleted (--keep-files)"
         yield f"  {status['emitted']:,} were written: {why}"
     yield from (f"  {limit}" for limit in status["limits"])
+
+
+def _chosen(status: dict[str, Any] | None) -> str:
+    """The options that leave requests of a traced disk out; empty: none does."""
+    filters = (status or {}).get("filters") or {}
+    options = [
+        f"--{option} {_printable(str(value))}"
+        for option, name in (("cgroup", "cgroups"), ("pid", "pids"), ("comm", "comms"), ("mode", "modes"))
+        for value in filters.get(name, ())
+    ]
+    if filters.get("min_latency_us"):
+        options.append(f"--min-latency {filters['min_latency_us']}")
+    if filters.get("sample_every", 1) > 1:
+        options.append(f"--sample {filters['sample_every']}")
+    return " ".join(options)
 
 
 def _left_out(status: dict[str, Any]) -> str:
@@ -76,8 +117,9 @@ def _missing_layers(files: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
     return {(d["device"], layer): why for d in devices for layer, why in d["layers_missing"].items()}
 
 
-def _disk(disk: dict[str, Any], seconds: float | None, missing: dict[tuple[str, str], str]) -> str:
-    title = f"{disk['device']} {disk['mode'] or 'of unknown mode'}: {disk['requests']:,} requests"
+def _disk(disk: dict[str, Any], seconds: float | None, missing: dict[tuple[str, str], str], chosen: bool) -> str:
+    requests = "chosen requests" if chosen else "requests"
+    title = f"{disk['device']} {disk['mode'] or 'of unknown mode'}: {disk['requests']:,} {requests}"
     if seconds:
         title += f", {disk['requests'] / seconds:,.1f} a second, {disk['bytes'] / MIB / seconds:,.1f} MiB a second"
     rows = [
@@ -105,7 +147,7 @@ def _calls(vfs: dict[str, Any]) -> str:
         rows.append(
             [kind, hits, *(text for c, mean in zip(calls, means, strict=True) for text in (f"{c['calls']:,}", mean))]
         )
-    headings = ["calls", "without I/O", "without I/O", "mean", "with I/O", "mean"]
+    headings = ["calls", "hit ratio", "without I/O", "mean", "with I/O", "mean"]
     return "\n".join(["calls on files (us)", _table(headings, rows, 1)])
 
 
@@ -140,11 +182,14 @@ def _slowest(rows: list[dict[str, Any]]) -> str:
             row["mode"] or "",
             f"{row['size_bytes'] / KIB:,.0f}",
             *("" if row[name] is None else _us(row[name]) for name in ("total_ns", *LAYERS)),
-            *(row[name] or "" for name in ("origin", "comm", "component", "path")),
+            row["origin"] or "",
+            "" if row["pid"] is None else str(row["pid"]),
+            *(row[name] or "" for name in ("comm", "component", "path")),
         ]
         for row in rows
     ]
-    headings = ["second", "device", "mode", "KiB", "total", *LAYERS.values(), "origin", "thread", "component", "path"]
+    whose = ["origin", "pid", "thread", "component", "path"]
+    headings = ["second", "device", "mode", "KiB", "total", *LAYERS.values(), *whose]
     return "\n".join(["the slowest (us)", _table(headings, cells, 0, right=range(3, 9))])
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +98,26 @@ class Header:
         return self.started_mono_ns + self.shift_ns
 
 
+def status_path(file: Path) -> Path:
+    """Where the tracer's status is beside its output; a run keeps it as trace.json."""
+    path = file.with_name(file.name + ".json")
+    if file.name == "io.bin" and not path.exists():
+        return file.with_name("trace.json")
+    return path
+
+
+def named_twice(files: Sequence[Path]) -> Path | None:
+    """One that stands there more than once, also by another name: its records would count as often."""
+    seen: set[tuple[int, int]] = set()
+    for file in files:
+        with suppress(OSError):  # it is told when it is to be read
+            status = file.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                return file
+            seen.add((status.st_dev, status.st_ino))
+    return None
+
+
 def read_header(path: Path) -> Header:
     """Reads and checks the header; raises TraceFileError with the reason in one line."""
     with path.open("rb") as file:
@@ -110,6 +130,8 @@ def _read_header(path: Path, file: BinaryIO) -> Header:
         raise TraceFileError(f"{path}: not a regular file; keep the trace in one")
     preamble = file.read(PREAMBLE.size)
     if preamble[: len(MAGIC)] != MAGIC[: len(preamble)] or not preamble:
+        if path.suffix == ".json":
+            raise TraceFileError(f"{path}: not a trace but the status of one; name {path.with_suffix('')}")
         raise TraceFileError(f"{path}: not a trace of block I/O (magic {preamble[:8]!r})")
     if len(preamble) < PREAMBLE.size:
         raise TraceFileError(f"{path}: ends within its header")
@@ -280,8 +302,22 @@ class TraceFile:
                 _define(self.path, definitions, lines)
             other = text | (mode == RETURN)
             block = _chosen(slots, ~other) if other.any() else slots
+            if not block["start_ns"].all():
+                self._refuse_zeros(slots)
             if len(block):
                 yield block, definitions
+
+    def _refuse_zeros(self, slots: Slots) -> None:
+        """A file system that went down may leave zeros where it had not written yet; no record is like that."""
+        zeros = np.flatnonzero(~slots.view("<u8").reshape(len(slots), -1).any(axis=1))
+        if not len(zeros):
+            return
+        before = slots.ctypes.data - self._slots.ctypes.data
+        offset = self.header.header_bytes + before + int(zeros[0]) * RECORD.itemsize
+        raise TraceFileError(
+            f"{self.path}: damaged: zeros at byte {offset}, where a record should be; of a copy that is cut off there "
+            f"(truncate -s {offset}) the rest can be read"
+        )
 
     def returns(self) -> Iterator[Slots]:
         """Yields the records of calls that have returned, of type RETURN_RECORD, in blocks."""

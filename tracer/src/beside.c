@@ -126,6 +126,17 @@ const struct claim *beside_named(const struct beside *beside, const char *path)
 	return NULL;
 }
 
+const struct claim *beside_crowded(const struct beside *beside)
+{
+	for (int i = 0; i < FILES; i++) {
+		const struct claim *claim = &file_at(beside, i)->claim;
+
+		if (claim->is_open && claim->is_file && older_are_there(claim->path))
+			return claim;
+	}
+	return NULL;
+}
+
 const struct claim *beside_taken_away(const struct beside *beside)
 {
 	for (int i = 0; i < FILES; i++) {

@@ -33,6 +33,9 @@ const struct claim *beside_step(struct beside *beside, struct probe *probe, cons
 /* The file that has (also) this name; NULL: none. */
 const struct claim *beside_named(const struct beside *beside, const char *path);
 
+/* A file beside which something has a name that its older ones are to have; NULL: none. */
+const struct claim *beside_crowded(const struct beside *beside);
+
 /* A file that no longer has its name; NULL: none. */
 const struct claim *beside_taken_away(const struct beside *beside);
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +13,15 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "older.h"
 #include "say.h"
 
 #define GIBIBYTE (1LL << 30)
 #define TRIES 8
 #define PIPE_PAUSE_US 20000
+#define WRITE_PAUSE_MS 100
+#define GIVE_UP_NS 1000000000LL
 #define ENDING_BYTES 9 /* of names that stand for it: FILE.json.new, FILE.new, FILE.12345678 */
 
 static int refuse(const struct claim *claim, const char *todo, const char *why)
@@ -59,9 +63,7 @@ static int open_there(const char *path)
 	while ((fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0644)) < 0 && errno == ENXIO &&
 	       is_of_kind(path, S_IFIFO) && !is_to_end())
 		usleep(PIPE_PAUSE_US);
-	if (fd >= 0)
-		fcntl(fd, F_SETFL, 0); /* what is written waits where it must */
-	return fd;
+	return fd; /* of a pipe it stays O_NONBLOCK, for claim_write(); a regular file does not know it */
 }
 
 static bool open_or_make(struct claim *claim)
@@ -143,7 +145,7 @@ int claim_open(struct claim *claim, const char *option, const char *path, const 
 			      "the link would become the older file, and the next one stay here (--rotate-bytes)");
 	if (older_are_there(path))
 		return refuse(claim, "move them away, or name another file",
-			      "beside it are older files of another trace (--rotate-bytes)");
+			      "beside it are files .1, .2 ... of another trace, or .new, as this one calls its own (--rotate-bytes)");
 	return code;
 }
 
@@ -189,7 +191,7 @@ bool claim_rotate(struct claim *claim, const char *older)
 		return false;
 	}
 	snprintf(fresh, sizeof(fresh), "%s.new", claim->path);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); /* what is there is somebody's */
 	if (fd < 0)
 		return false;
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) { /* another tracer's, or another option's */
@@ -198,7 +200,7 @@ bool claim_rotate(struct claim *claim, const char *older)
 		errno = error;
 		return false;
 	}
-	if (ftruncate(fd, 0) == 0 && change_names(claim, fresh, older)) {
+	if (change_names(claim, fresh, older)) {
 		close(claim->fd);
 		claim->fd = fd;
 		return true;
@@ -208,6 +210,52 @@ bool claim_rotate(struct claim *claim, const char *older)
 	unlink(fresh);
 	errno = error;
 	return false;
+}
+
+static _Atomic long long end_ns; /* of the trace; 0: not known */
+
+void claims_end_at(long long mono_ns)
+{
+	end_ns = mono_ns;
+}
+
+/* Whether it is to be waited for no longer. */
+static bool gives_up(void)
+{
+	long long now = clock_now(CLOCK_MONOTONIC);
+
+	/* Who would take the signal may be waiting for the writer. */
+	if (is_to_end() && (!end_ns || end_ns > now))
+		claims_end_at(now);
+	return end_ns && now - end_ns > GIVE_UP_NS;
+}
+
+bool claim_write(const struct claim *claim, const char *bytes, size_t size)
+{
+	struct pollfd ready = {.fd = claim->fd, .events = POLLOUT};
+
+	while (size) {
+		ssize_t n = write(claim->fd, bytes, size);
+
+		if (n >= 0) {
+			bytes += n;
+			size -= n;
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR)
+			return false;
+		if (gives_up()) {
+			errno = ETIMEDOUT;
+			return false;
+		}
+		poll(&ready, 1, WRITE_PAUSE_MS);
+	}
+	return true;
+}
+
+const char *claim_why(int error)
+{
+	return error == ETIMEDOUT ? "this pipe is full, and nobody reads it" : strerror(error);
 }
 
 bool claim_is_short_of_space(const struct claim *claim, const struct options *options)

@@ -34,6 +34,18 @@ bool claim_is_named(const struct claim *claim, const char *path);
 /* True when its file system has less left for us than --min-free-bytes, or what that is by default. */
 bool claim_is_short_of_space(const struct claim *claim, const struct options *options);
 
+/*
+ * Writes to a pipe or a device, and waits while that is full, but for no longer than a second behind the end of the
+ * trace. False, with errno: it has not taken all.
+ */
+bool claim_write(const struct claim *claim, const char *bytes, size_t size);
+
+/* When the trace ends, unless a signal ends it before. */
+void claims_end_at(long long mono_ns);
+
+/* What an errno means that came from here. */
+const char *claim_why(int error);
+
 /* Removes a file that was made and not begun. */
 void claim_close(struct claim *claim);
 

@@ -15,12 +15,23 @@ int csv_open(struct csv *csv, const char *option, const char *path, const struct
 	return claim_open(&csv->claim, option, path, options);
 }
 
+/* A part is no success to the C library. */
+static ssize_t write_to_pipe(void *claim, const char *bytes, size_t size)
+{
+	return claim_write(claim, bytes, size) ? (ssize_t)size : 0;
+}
+
 /* The stream has a descriptor of its own, so the file stays claimed while streams come and go. */
 static bool open_stream(struct csv *csv)
 {
-	int fd = fcntl(csv->claim.fd, F_DUPFD_CLOEXEC, 0);
+	int fd = -1;
 
-	csv->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (csv->claim.is_file) {
+		fd = fcntl(csv->claim.fd, F_DUPFD_CLOEXEC, 0);
+		csv->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	} else {
+		csv->file = fopencookie(&csv->claim, "w", (cookie_io_functions_t){.write = write_to_pipe});
+	}
 	if (!csv->file) {
 		if (fd >= 0)
 			close(fd);

@@ -18,6 +18,7 @@
 #include "say.h"
 #include "status.h"
 #include "targets.h"
+#include "tell.h"
 #include "trace.h"
 #include "window.h"
 
@@ -82,8 +83,8 @@ static bool step_beside(struct trace *trace)
 {
 	const struct claim *failed = beside_step(&trace->beside, trace->probe, &trace->anchor);
 
-	if (failed)
-		output_fail(&trace->output, failed->path, errno);
+	trace->failed_beside_why = errno;
+	trace->failed_beside = failed;
 	return !failed;
 }
 
@@ -118,7 +119,8 @@ static void do_second(struct job *job)
 	struct second *second = (struct second *)job;
 	struct trace *trace = second->trace;
 
-	if (!trace->output.error && status_write(trace, second->status, second->length) && step_beside(trace))
+	if (!trace->output.error && !trace->failed_beside && status_write(trace, second->status, second->length) &&
+	    step_beside(trace))
 		trace->short_of_space = claim_is_short_of_space(&trace->output.claim, &trace->options) ?
 						&trace->output.claim :
 						beside_short_of_space(&trace->beside, &trace->options);
@@ -156,7 +158,10 @@ static void run(struct trace *trace, const sigset_t *signals)
 	long long duration_ns = trace->options.duration_s * 1e9;
 	long long next_second = trace->started_mono_ns + SECOND_NS;
 
-	while (!trace->output.error && !trace->short_of_space &&
+	if (duration_ns)
+		claims_end_at(trace->started_mono_ns + duration_ns);
+
+	while (!trace->output.error && !trace->failed_beside && !trace->short_of_space &&
 	       turn_await(&trace->turn, signals, pause_ns(trace->probe, fullness))) {
 		long long now = clock_now(CLOCK_MONOTONIC);
 
@@ -191,9 +196,10 @@ static int finish(struct trace *trace)
 	double fullness;
 
 	window_stop(trace);
+	claims_end_at(trace->stopped_mono_ns);
 	writer_wait(&trace->output.writer);
 	/* The last lines, when nothing moves any more: a span is then in the counts and among the samples. */
-	if (!trace->output.error)
+	if (!trace->output.error && !trace->failed_beside)
 		step_beside(trace);
 	window_close(trace);
 	while (probe_consume(trace->probe, &fullness) > 0 || fullness > 0)
@@ -203,12 +209,16 @@ static int finish(struct trace *trace)
 	lost = places_lost(trace);
 	if (trace->output.error)
 		fail(trace, strerror(trace->output.error), trace->output.failed);
+	else if (trace->failed_beside)
+		fail(trace, claim_why(trace->failed_beside_why), trace->failed_beside->path);
 	else if (lost && !trace->reason)
 		fail(trace, "somebody has moved or removed it", lost->path);
 	if (!write_status_now(trace) && !trace->reason)
 		fail(trace, strerror(trace->output.error), trace->output.failed);
-	if (!trace->reason)
+	if (!trace->reason) {
+		tell_ended(trace);
 		return EXIT_OK;
+	}
 	complain("make room or name another place; what was written is whole", trace->reason, "writing %s",
 		 trace->place);
 	return EXIT_OUTPUT;
@@ -239,6 +249,7 @@ static int trace_run(struct trace *trace, const sigset_t *signals)
 	output_settle(&trace->output);
 	if (!trace->output.error && write_status_now(trace)) {
 		tell_ready(trace->options.ready_fd);
+		tell_begun(trace);
 		run(trace, signals);
 	}
 	return finish(trace);
@@ -355,6 +366,10 @@ int main(int argc, char **argv)
 		return code;
 	if (trace.options.help) {
 		options_print_help();
+		return finish_answer(EXIT_OK);
+	}
+	if (trace.options.version) {
+		puts("strata-iotrace " TRACER_VERSION);
 		return finish_answer(EXIT_OK);
 	}
 	if (trace.options.check)

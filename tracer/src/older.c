@@ -67,12 +67,14 @@ void older_add(struct older *older, const char *path, unsigned long long records
 		delete_oldest(older, path, keep);
 }
 
+/* Or that of the next one, before it takes the place of this one. */
 static bool is_older_name(const char *name, const char *of)
 {
 	size_t length = strlen(of);
+	const char *ending = name + length + 1;
 
-	return strncmp(name, of, length) == 0 && name[length] == '.' && name[length + 1] &&
-	       !name[length + 1 + strspn(name + length + 1, "0123456789")];
+	return strncmp(name, of, length) == 0 && name[length] == '.' && *ending &&
+	       (!ending[strspn(ending, "0123456789")] || strcmp(ending, "new") == 0);
 }
 
 bool older_are_there(const char *path)

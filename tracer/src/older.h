@@ -26,7 +26,7 @@ void older_next(const struct older *older, const char *path, char name[PATH_MAX]
 /* It has that name now. Deletes all but the latest `keep` (0: none). */
 void older_add(struct older *older, const char *path, unsigned long long records, long keep);
 
-/* True: there are such files, of an earlier trace. */
+/* True: there are such files, or FILE.new, which are not those of this trace. */
 bool older_are_there(const char *path);
 
 void older_free(struct older *older);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -17,52 +18,8 @@
 
 #define MOST_SECONDS 1e9 /* 31 years: nanoseconds fit into 64 bits */
 #define SPAN_SAMPLE_EVERY 100
+static char PROGRAM[] = "strata-iotrace";
 #define SEE_HELP "see strata-iotrace --help"
-
-static const char HELP[] =
-	"Times each request of the block devices and writes one record per completed request.\n"
-	"\n"
-	"  strata-iotrace --output FILE [--device DEV]... [filters] [--duration S] [--ready-fd FD]\n"
-	"  strata-iotrace --check\n"
-	"\n"
-	"  --output FILE     records; FILE.json tells what was traced, counted and lost\n"
-	"  --device DEV      only this disk: loop0, /dev/loop0 or 7:0; of a partition or volume, the whole disks\n"
-	"                    below it (default: all disks)\n"
-	"  --cgroup PATH     only requests of tasks in this cgroup (v2) or below it\n"
-	"  --pid PID         only requests of this process and its threads\n"
-	"  --comm NAME       only requests of threads of this name (at most 15 bytes)\n"
-	"  --mode R|W|D|F    only reads, writes, discards, flushes\n"
-	"  --min-latency US  only requests that took at least so many microseconds\n"
-	"  --tracing MODE    time the drivers in this mode: block, irq, nvme, scsi, fentry, kprobe; disks without it get\n"
-	"                    block (default: the best of each disk)\n"
-	"  --sample N        only one of N requests, chosen at random\n"
-	"  --scheduler       time in the I/O scheduler, too; costs a program more per request\n"
-	"  --rotate-bytes N  begin a new file after so many bytes (1048576 or more), of each that is written; FILE.1,\n"
-	"                    FILE.2 ... are the older ones\n"
-	"  --keep-files N    delete all but the latest N older ones (default: keep all)\n"
-	"  --min-free-bytes N  stop when the file system of a FILE has less left (default: 1 % of it, at most 1 GiB)\n"
-	"  --vfs             count and time all reads, writes and syncs of files, cached or not, and record when those\n"
-	"                    with requests returned; costs each system call\n"
-	"  --no-vfs          leave system calls alone: vfs_ns stays empty, and tracing costs least; not with --spans\n"
-	"  --context FILE    each second a line of CSV: run queue, TCP, page cache, pressure; costs each context switch\n"
-	"  --without PART    of the context: run-queue, tcp, page-cache, memory, cpu-ticks or pressure; its columns stay\n"
-	"                    empty, and it costs nothing\n"
-	"  --peers FILE      each second a line of CSV for each address at the other end of TCP connections\n"
-	"  --spans FILE      each second a line of CSV for each process that answers requests on sockets: what its threads\n"
-	"                    did from request to response; single ones in FILE.samples; costs each context switch\n"
-	"  --span-sample N   one of N spans, chosen at random, goes to FILE.samples (default 100)\n"
-	"  --ring-bytes N    room for events on their way, all CPUs together (default 8388608, or 524288 for each CPU)\n"
-	"  --backend NAME    core (needs Linux 5.15 and BTF), bcc (needs headers of this kernel and libbcc)\n"
-	"                    or auto (default): core where the kernel can\n"
-	"  --kernel-headers DIR  for bcc (default: $BCC_KERNEL_SOURCE, else those of /lib/modules)\n"
-	"  --duration S      stop by itself after S seconds (default: on SIGINT, SIGTERM or SIGHUP)\n"
-	"  --ready-fd FD     write the line \"ready\" there once the trace is on\n"
-	"  --check           print as JSON whether this machine can be traced, and why not\n"
-	"\n"
-	"--device, --cgroup, --pid, --comm and --mode, given more than once, take what any of them names (of other\n"
-	"options the last one counts); requests that do not pass are counted.\n"
-	"Read it with: python -m tracer.summary FILE, or each record: python -m tracer.decode FILE --csv OUT\n"
-	"Exit: 0 ok, 2 usage, 3 cannot trace here, 4 output failed.\n";
 
 static const struct option LONG_OPTIONS[] = {
 	{"output", required_argument, NULL, 'o'},     {"device", required_argument, NULL, 'd'},
@@ -81,13 +38,9 @@ static const struct option LONG_OPTIONS[] = {
 	{"scheduler", no_argument, NULL, 'q'},	      {"vfs", no_argument, NULL, 'v'},
 	{"no-vfs", no_argument, NULL, 'V'},
 	{"check", no_argument, NULL, 'k'},	      {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'Z'},
 	{NULL, 0, NULL, 0},
 };
-
-void options_print_help(void)
-{
-	fputs(HELP, stdout);
-}
 
 static bool parse_whole(const char *text, long min, long max, long *value)
 {
@@ -98,33 +51,58 @@ static bool parse_whole(const char *text, long min, long max, long *value)
 	return !errno && end != text && !*end && *value >= min && *value <= max;
 }
 
-static bool parse_bytes(const char *text, long min, long long *value)
+static bool parse_bytes(const char *text, long long min, long long max, long long *value)
 {
-	long number;
+	static const char UNITS[] = "KMG";
+	const char *unit;
+	char *end;
+	int shift = 0;
 
-	if (!parse_whole(text, min, LONG_MAX, &number))
+	errno = 0;
+	*value = strtoll(text, &end, 10);
+	if (*end && (unit = strchr(UNITS, toupper(*end)))) {
+		shift = 10 * (unit - UNITS + 1);
+		end++;
+	}
+	if (errno || end == text || *end || *value < 0 || *value > max >> shift)
 		return false;
-	*value = number;
-	return true;
+	*value <<= shift;
+	return *value >= min;
+}
+
+/* False: there is no such unit. */
+static bool unit_seconds(const char *unit, double *seconds)
+{
+	static const struct {
+		const char *name;
+		double seconds;
+	} UNITS[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}};
+
+	for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]); i++)
+		if (strcmp(unit, UNITS[i].name) == 0) {
+			*seconds = UNITS[i].seconds;
+			return true;
+		}
+	return false;
 }
 
 static bool parse_seconds(const char *text, double *value)
 {
+	double seconds;
 	char *end;
 
 	*value = strtod(text, &end);
-	return end != text && !*end && isfinite(*value) && *value >= 1e-9 && *value <= MOST_SECONDS;
+	if (end == text || !unit_seconds(end, &seconds))
+		return false;
+	*value *= seconds;
+	return isfinite(*value) && *value >= 1e-9 && *value <= MOST_SECONDS;
 }
 
-/* Of all CPUs together. */
-static bool parse_ring_bytes(const char *text, size_t *bytes)
+/* As elsewhere "-" is a stream, and to write a file of this name is a surprise. */
+static bool parse_file(const char *text, const char **path)
 {
-	long value;
-
-	if (!parse_whole(text, sysconf(_SC_PAGESIZE), 1L << 30, &value))
-		return false;
-	*bytes = value;
-	return true;
+	*path = text;
+	return *text && strcmp(text, "-") != 0;
 }
 
 static bool append(const char **list, size_t *count, size_t max, const char *value)
@@ -190,23 +168,20 @@ static bool parse_backend(const char *text, enum backend_choice *backend)
 /* False when the argument of this option is not valid. */
 static bool apply(struct options *options, int option, const char *argument)
 {
+	long long bytes;
 	long number;
 
 	switch (option) {
 	case 'o':
-		options->output = argument;
-		return *argument;
+		return parse_file(argument, &options->output);
 	case 'x':
-		options->context = argument;
-		return *argument;
+		return parse_file(argument, &options->context);
 	case 'w':
 		return parse_part(argument, &options->without);
 	case 'e':
-		options->peers = argument;
-		return *argument;
+		return parse_file(argument, &options->peers);
 	case 'S':
-		options->spans = argument;
-		return *argument;
+		return parse_file(argument, &options->spans);
 	case 'N':
 		if (!parse_whole(argument, 1, 1L << 30, &number))
 			return false;
@@ -241,11 +216,11 @@ static bool apply(struct options *options, int option, const char *argument)
 		options->sample_every = number;
 		return true;
 	case 'R':
-		return parse_bytes(argument, 1 << 20, &options->rotate_bytes);
+		return parse_bytes(argument, 1 << 20, LLONG_MAX, &options->rotate_bytes);
 	case 'K':
 		return parse_whole(argument, 1, 1L << 20, &options->keep_files);
 	case 'F':
-		return parse_bytes(argument, 0, &options->min_free_bytes);
+		return parse_bytes(argument, 0, LLONG_MAX, &options->min_free_bytes);
 	case 't':
 		return parse_seconds(argument, &options->duration_s);
 	case 'r':
@@ -254,7 +229,52 @@ static bool apply(struct options *options, int option, const char *argument)
 		options->ready_fd = number;
 		return true;
 	default:
-		return parse_ring_bytes(argument, &options->ring_bytes);
+		if (!parse_bytes(argument, sysconf(_SC_PAGESIZE), 1L << 30, &bytes))
+			return false;
+		options->ring_bytes = bytes;
+		return true;
+	}
+}
+
+/* What apply() would have taken. */
+static const char *wanted(int option)
+{
+	switch (option) {
+	case 'o':
+		return "name a regular file; one that is called - is ./-";
+	case 'x':
+	case 'e':
+	case 'S':
+		return "name a file or pipe; standard output is /dev/stdout, a file that is called - is ./-";
+	case 'w':
+		return "run-queue, tcp, page-cache, memory, cpu-ticks or pressure";
+	case 'B':
+		return "auto, core or bcc";
+	case 'd':
+		return "at most 64 disks";
+	case 'c':
+		return "at most 16 cgroups";
+	case 'p':
+		return "a process number, at most 256 of them";
+	case 'n':
+		return "1 to 15 bytes, at most 16 names";
+	case 'm':
+		return "R, W, D or F; several: --mode R --mode W";
+	case 'l':
+		return "whole microseconds, 1 or more";
+	case 'T':
+		return "block, irq, nvme, scsi, fentry or kprobe";
+	case 'R':
+		return "bytes, 1M or more; or with K, M or G behind the number";
+	case 'F':
+	case 'b':
+		return "bytes; or with K, M or G behind the number (--ring-bytes: a page to 1G)";
+	case 't':
+		return "seconds, as 10 or 0.5; or 500ms, 90s, 5m, 2h";
+	case 'r':
+		return "the number of an open file descriptor";
+	default:
+		return "a whole number, 1 or more";
 	}
 }
 
@@ -269,6 +289,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		.sample_every = 1,
 		.min_free_bytes = -1,
 	};
+	argv[0] = PROGRAM; /* in getopt's messages, as in ours */
 	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, &index)) != -1) {
 		if (option == '?')
 			return EXIT_USAGE; /* getopt has said what is wrong */
@@ -282,8 +303,10 @@ int options_parse(struct options *options, int argc, char **argv)
 			options->no_vfs = true;
 		} else if (option == 'h') {
 			options->help = true;
+		} else if (option == 'Z') {
+			options->version = true;
 		} else if (!apply(options, option, optarg)) {
-			complain(SEE_HELP, "not a valid value, or too many", "--%s %s", LONG_OPTIONS[index].name, optarg);
+			complain(wanted(option), "not a valid value, or too many", "--%s %s", LONG_OPTIONS[index].name, optarg);
 			return EXIT_USAGE;
 		}
 	}
@@ -291,7 +314,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		complain(SEE_HELP, "unexpected argument", "%s", argv[optind]);
 		return EXIT_USAGE;
 	}
-	if (!options->output && !options->check && !options->help) {
+	if (!options->output && !options->check && !options->help && !options->version) {
 		complain(SEE_HELP, "missing", "--output");
 		return EXIT_USAGE;
 	}

@@ -8,6 +8,7 @@
 
 #include "iotrace.h"
 
+#define TRACER_VERSION "0.3.0"
 #define MAX_DEVICES 64
 #define MAX_PIDS 256
 #define ANY_TRACING -1
@@ -55,7 +56,7 @@ struct options {
 	int ready_fd;	   /* -1 = none */
 	size_t ring_bytes;
 	bool check;
-	bool help;
+	bool help, version;
 };
 
 /* Fills `options`; returns an exit code, EXIT_OK to go on. */

@@ -7,6 +7,18 @@
 
 #include "say.h"
 
+/* None had an older file when it was opened, so what is there now is another option's. */
+static bool older_have_room(const struct trace *trace)
+{
+	const struct claim *claim = older_are_there(trace->output.claim.path) ? &trace->output.claim :
+									      beside_crowded(&trace->beside);
+
+	if (claim)
+		complain("name another file", "another option has the name that an older file of it will have",
+			 "--%s %s", claim->option, claim->path);
+	return !claim;
+}
+
 /* What the tracer writes by itself takes the place of whatever has its name; and without a status no trace begins. */
 int places_check(const struct trace *trace)
 {
@@ -25,6 +37,8 @@ int places_check(const struct trace *trace)
 			 claim->option, claim->path);
 		return EXIT_OUTPUT;
 	}
+	if (options->rotate_bytes && !older_have_room(trace))
+		return EXIT_OUTPUT;
 	snprintf(path, sizeof(path), "%s%s", options->output, BEHIND[0]);
 	if (output_can_replace(path))
 		return EXIT_OK;

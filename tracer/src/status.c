@@ -11,8 +11,6 @@
 #include "namespaces.h"
 #include "record.h"
 
-#define TRACER_VERSION "0.3.0"
-
 static const char *const EXCLUDED_NAMES[IOTRACE_EX_COUNT] = {
 	[IOTRACE_EX_IN_FLIGHT_AT_START] = "in_flight_at_start",
 	[IOTRACE_EX_FILTERED] = "filtered",

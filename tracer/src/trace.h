@@ -31,6 +31,8 @@ struct trace {
 	const char *reason, *place;		    /* what failed, and of which file; NULL = nothing */
 	_Atomic bool is_in_second;		    /* told by the writer, as is the next one */
 	const struct claim *_Atomic short_of_space; /* its file system is almost full; NULL: none is */
+	const struct claim *_Atomic failed_beside;  /* it cannot be written; the records can, and are */
+	int failed_beside_why;			    /* errno */
 };
 
 #endif

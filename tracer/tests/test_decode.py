@@ -155,7 +155,7 @@ def test_blocks_join_seamlessly(tmp_path: Path) -> None:
 durations = st.one_of(st.just(EMPTY), st.integers(0, 2**40 - 2), st.integers(2**32 - 2, 2**32 + 2))
 records = st.builds(
     Record,
-    start_ns=st.integers(0, 2**61),
+    start_ns=st.integers(1, 2**61),
     vfs_ns=durations,
     block_ns=durations,
     driver_ns=durations,
@@ -409,3 +409,25 @@ def test_times_of_another_age_are_a_usage_error(option: str, value: str, tmp_pat
 def test_a_flush_has_no_sector(tmp_path: Path) -> None:
     rows = table_of(tmp_path, [replace(PLAIN, sector=EMPTY, mode=3, size_bytes=0), replace(PLAIN, sector=0)])
     assert rows["sector"].to_pylist() == [None, 0]
+
+
+@pytest.mark.parametrize("zeros", [1, 700])
+@pytest.mark.parametrize("before", [1, 3000])
+def test_zeros_are_no_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str], before: int, zeros: int) -> None:
+    """Which a file system leaves at the end of what it had not written when the machine went down."""
+    path, copy = tmp_path / "io.bin", tmp_path / "copy.bin"
+    whole = file_of([replace(PLAIN, sector=sector) for sector in range(before)])
+    path.write_bytes(whole + bytes(64 * zeros + 5))
+    assert decode.main([str(path)]) == 5
+    said = capsys.readouterr().err
+    assert f"zeros at byte {len(whole)}" in said and said.count("\n") == 1
+    copy.write_bytes(path.read_bytes()[: int(re.findall(r"truncate -s (\d+)", said)[0])])
+    assert decode.main([str(copy)]) == 0
+    assert capsys.readouterr().err == f"{before} records\n"
+
+
+def test_the_status_of_a_trace_is_no_trace(tmp_path: Path) -> None:
+    status = tmp_path / "io.bin.json"
+    status.write_text("{}")
+    with pytest.raises(tracefile.TraceFileError, match=r"the status of one; name .*/io\.bin$"):
+        decode.read_table(status)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from tracer import decode
+from tracer import decode, summary
 from tracer.tests.test_decode import PLAIN, file_of
 
 OLD = "what was there, and is longer than any output of the decoder here\n" * 1000
@@ -49,6 +51,36 @@ def test_an_input_is_never_overwritten(option: str, trace: Path, tmp_path: Path)
         assert refused(other, trace, option, output)
     assert refused(trace, "--rules", rules, option, rules)
     assert (trace.read_bytes(), rules.read_text()) == (content, "wal path=/**\n")
+
+
+@pytest.mark.parametrize("option", ["--csv", "--parquet"])
+@pytest.mark.parametrize("name", ["io.bin.json", "trace.json"])
+def test_the_status_of_an_input_is_never_overwritten(option: str, name: str, trace: Path, tmp_path: Path) -> None:
+    """Nor made: the summary would take the rows for it."""
+    status, other = tmp_path / name, tmp_path / "io.bin.1"
+    other.write_bytes(trace.read_bytes())
+    if name == "io.bin.json":
+        assert refused(trace, option, tmp_path / "." / name) and not status.exists()
+    status.write_text("{}")
+    os.link(status, tmp_path / "hard")
+    for output in (status, tmp_path / "hard"):
+        assert refused(other, trace, option, output)
+    assert status.read_text() == "{}"
+
+
+@pytest.mark.parametrize("program", [decode.main, summary.main])
+def test_a_trace_is_not_counted_twice(
+    program: Callable[[list[str]], int], trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.link(trace, tmp_path / "hard")
+    (tmp_path / "link").symlink_to(trace)
+    for other in (str(trace), f"{tmp_path}/./io.bin", str(tmp_path / "hard"), str(tmp_path / "link")):
+        with pytest.raises(SystemExit) as exit_:
+            program([str(trace), other])
+        assert exit_.value.code == 2
+        assert f"{Path(other)} is named twice" in capsys.readouterr().err
+    (tmp_path / "io.bin.1").write_bytes(trace.read_bytes())
+    assert program([str(tmp_path / "io.bin.1"), str(trace)]) == 0
 
 
 def test_two_outputs_are_two_files(trace: Path, old: Path) -> None:
@@ -100,15 +132,30 @@ def test_a_trace_is_not_read_from_a_pipe(trace: Path) -> None:
     assert b"/dev/stdin: not a regular file" in done.stderr
 
 
-@pytest.mark.parametrize("where", ["pipe", "file"])
-def test_rows_on_stdout_are_rows_only(where: str, trace: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", "/dev/stdout"]
-    with (tmp_path / "out").open("w") as file:
+@pytest.mark.parametrize("where", ["pipe", "file", "appended"])
+@pytest.mark.parametrize("name", ["/dev/stdout", "-"])
+def test_rows_on_stdout_are_rows_only(name: str, where: str, trace: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", name]
+    before = "what was there\n" if where == "appended" else ""
+    (tmp_path / "out").write_text(before)
+    with (tmp_path / "out").open("a" if before else "w") as file:
         stdout = subprocess.PIPE if where == "pipe" else file
         done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=True)
-    rows = list(csv.DictReader((done.stdout or (tmp_path / "out").read_text()).splitlines()))
+    text = done.stdout or (tmp_path / "out").read_text()
+    assert text.startswith(before)
+    rows = list(csv.DictReader(text.removeprefix(before).splitlines()))
     assert [row["sector"] for row in rows] == ["2048", "5"]
     assert done.stderr == "2 records\n"
+
+
+def test_a_reader_that_has_seen_enough_ends_it(trace: Path) -> None:
+    trace.write_bytes(file_of([replace(PLAIN, sector=sector) for sector in range(20_000)]))
+    command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", "/dev/stdout"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as decoding:
+        assert decoding.stdout and decoding.stderr
+        assert decoding.stdout.readline().startswith(b'"t_us"')
+        decoding.stdout.close()
+        assert (decoding.stderr.read(), decoding.wait(60)) == (b"", -signal.SIGPIPE)
 
 
 @pytest.mark.parametrize("rows", [2, 20_000])

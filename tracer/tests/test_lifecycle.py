@@ -71,6 +71,17 @@ def test_unknown_device_is_a_usage_error(binary: Path, tmp_path: Path) -> None:
         ("--output", "x", "--min-free-bytes", "-1"),
         ("--output", "x", "--min-free-bytes", "99999999999999999999"),
         ("--output", "x", "--ring-bytes", "100"),
+        ("--output", "x", "--ring-bytes", "2G"),
+        ("--output", "x", "--rotate-bytes", "1023K"),
+        ("--output", "x", "--rotate-bytes", "1MB"),
+        ("--output", "x", "--rotate-bytes", "9999999999G"),
+        ("--output", "x", "--duration", "1d"),
+        ("--output", "x", "--duration", "s"),
+        ("--output", "x", "--duration", "0ms"),
+        ("--output", "-"),
+        ("--output", "x", "--context", "-"),
+        ("--output", "x", "--peers", "-"),
+        ("--output", "x", "--spans", "-"),
         ("--output", "x", *("--cgroup", "y") * 17),
     ],
 )
@@ -79,8 +90,41 @@ def test_wrong_arguments(binary: Path, arguments: tuple[str, ...], tmp_path: Pat
         [str(binary), *arguments], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=30
     )
     assert result.returncode == 2
-    assert result.stderr
+    assert result.stderr.startswith("strata-iotrace: ") and result.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "wanted"),
+    [
+        ("--duration", "3d", "90s"),
+        ("--mode", "read", "R, W, D or F"),
+        ("--rotate-bytes", "10", "1M"),
+        ("--output", "-", "./-"),
+    ],
+)
+def test_a_value_that_is_not_taken_is_told_what_would_be(binary: Path, option: str, value: str, wanted: str) -> None:
+    result = run(binary, "--output", "/nowhere/io.bin", option, value)
+    assert result.returncode == 2
+    assert_one_clear_line(result.stderr)
+    assert f"{option} {value}: " in result.stderr and wanted in result.stderr
+
+
+@pytest.mark.parametrize("duration", ["0.3", "0.3s", "300ms", "0.005m", "0.0000833333333h"])
+def test_units_of_time_and_bytes(binary: Path, disk: str, tmp_path: Path, duration: str) -> None:
+    output = tmp_path / "io.bin"
+    options = ("--rotate-bytes", "1M", "--min-free-bytes", "1k", "--ring-bytes", "16K", "--duration", duration)
+    result = run(binary, "--output", str(output), "--device", disk, *options)
+    assert result.returncode == 0, result.stderr
+    status = json.loads(output.with_name("io.bin.json").read_text())
+    assert 0.3e9 <= status["stopped_mono_ns"] - status["started_mono_ns"] < 3e9
+
+
+def test_its_version_is_that_of_the_status(binary: Path, disk: str, tmp_path: Path) -> None:
+    with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+        assert trace.stop() == 0
+    result = run(binary, "--version")
+    assert (result.returncode, result.stdout) == (0, f"strata-iotrace {trace.status()['tracer_version']}\n")
 
 
 @pytest.mark.parametrize("other", [("--vfs",), ("--spans", "spans.csv")], ids=lambda option: option[0])

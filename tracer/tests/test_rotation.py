@@ -131,10 +131,10 @@ def test_rotation_does_not_touch_the_file_of_another_tracer(
 ) -> None:
     """Whose name is the one that the next file has until it takes the place of this one."""
     path, other = tmp_path / "io.bin", tmp_path / "io.bin.new"
-    with tracing(other, "--device", disk) as trace_of_other:
-        with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
-            mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
-            assert trace.process.wait(30) == 4
+    rotated = tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20))
+    with rotated as trace, tracing(other, "--device", disk) as trace_of_other:
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.process.wait(30) == 4
         assert trace_of_other.stop() == 0
     assert capfd.readouterr().err.startswith("strata-iotrace: ")
     assert len(read_records(other)) == trace_of_other.device(disk)["emitted"] > 10_000
@@ -144,8 +144,18 @@ def test_rotation_does_not_touch_the_file_of_another_tracer(
 def test_rotation_does_not_write_through_a_link(disk: str, tmp_path: Path) -> None:
     path, precious = tmp_path / "io.bin", tmp_path / "precious"
     precious.write_text("precious")
-    Path(f"{path}.new").symlink_to(precious)
     with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
+        Path(f"{path}.new").symlink_to(precious)
+        mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
+        assert trace.process.wait(30) == 4
+    assert precious.read_text() == "precious"
+    assert len(trace.records()) == trace.device(disk)["emitted"] > 10_000
+
+
+def test_rotation_does_not_write_over_what_comes_meanwhile(disk: str, tmp_path: Path) -> None:
+    path, precious = tmp_path / "io.bin", tmp_path / "io.bin.new"
+    with tracing(path, "--device", disk, "--rotate-bytes", str(1 << 20)) as trace:
+        precious.write_text("precious")
         mixed_load(disk, 20_000, "--ioengine=libaio", "--iodepth=16")
         assert trace.process.wait(30) == 4
     assert precious.read_text() == "precious"
@@ -217,12 +227,33 @@ def test_lines_beside_the_records_rotate_too(disk: str, tmp_path: Path) -> None:
     assert len(begins) == len(rows) == spans - trace.status()["spans"]["samples_dropped"] > 10_000
 
 
+@pytest.mark.parametrize("ending", ["7", "new"])
 @pytest.mark.parametrize("option", ["output", "context"])
-def test_older_files_of_another_trace_are_not_mixed_with_new_ones(binary: Path, tmp_path: Path, option: str) -> None:
-    older = tmp_path / f"{option}.7"
+def test_older_files_of_another_trace_are_not_mixed_with_new_ones(
+    binary: Path, tmp_path: Path, option: str, ending: str
+) -> None:
+    """Nor is a file lost that has the name of the next one (FILE.new)."""
+    older = tmp_path / f"{option}.{ending}"
     older.write_text("precious")
     names = {name: str(tmp_path / name) for name in ("output", "context")}
     command = [str(binary), "--output", names["output"], "--context", names["context"], "--rotate-bytes", str(1 << 20)]
+    command += ["--duration", "0.1"]
     refused = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
     assert names[option] in refused.stderr and list(tmp_path.iterdir()) == [older]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("output", "context"), ("context", "peers"), ("peers", "output"), ("spans", "context")]
+)
+@pytest.mark.parametrize("ending", ["1", "20", "new"])
+def test_no_option_has_the_name_of_an_older_file_of_another_one(
+    binary: Path, can_trace: None, tmp_path: Path, first: str, second: str, ending: str
+) -> None:
+    """The trace would end when that one is to be made."""
+    names = {"output": "io.bin", first: "file", second: f"file.{ending}"}
+    options = [word for option, name in names.items() for word in (f"--{option}", str(tmp_path / name))]
+    command = [str(binary), *options, "--rotate-bytes", "1048576", "--duration", "0.1"]
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
+    assert str(tmp_path / "file") in refused.stderr and list(tmp_path.iterdir()) == []

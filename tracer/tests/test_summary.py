@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
+import mmap
 import os
 import subprocess
 import sys
@@ -38,6 +40,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "kernel": "6.18.0",
         "state": "stopped",
         "reason": "",
+        "started_unix_ns": 1_700_000_001_234_567_890,
         "started_mono_ns": 6_000_000_000,
         "stopped_mono_ns": 10_000_000_000,
         "limits": ["no names of direct I/O"],
@@ -66,9 +69,45 @@ def test_what_people_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     read = {"hit_ratio": 0.75, "cached": {"calls": 3, "sum_ns": 6000}, "with_io": {"calls": 1, "sum_ns": 40_000}}
     none = {"calls": 0, "sum_ns": 0}
     calls = {"read": read, "write": {"hit_ratio": None, "cached": none, "with_io": none}}
-    path = trace(tmp_path, [FAST, SLOW, NOT_TIMED], status(vfs=calls))
+    path = trace(tmp_path, [FAST, SLOW, replace(NOT_TIMED, status=10)], status(vfs=calls))
     assert summary.main([str(path), "--slowest", "1", "--top", "1"]) == 0
     assert capsys.readouterr().out == SCREEN.read_text(encoding="utf-8").replace("FILE", str(path))
+
+
+CHOSEN = "chosen by --comm a b --mode R --min-latency 7 --sample 10: "
+NONE = {
+    **{name: [] for name in ("cgroups", "pids", "comms", "modes")},
+    "devices": ["loop0"],
+    "min_latency_us": 0,
+    "sample_every": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        (NONE, ""),
+        ({**NONE, "sample_every": 10}, "chosen by --sample 10: "),
+        ({**NONE, "comms": ["a b"], "modes": ["R"], "min_latency_us": 7, "sample_every": 10}, CHOSEN),
+        ({**NONE, "pids": [5], "cgroups": ["/x"]}, "chosen by --cgroup /x --pid 5: "),
+    ],
+)
+def test_what_was_chosen_is_not_called_the_disk_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], filters: dict[str, Any], told: str
+) -> None:
+    """Rates of a sample look like those of the disk, and are a tenth of them."""
+    path = trace(tmp_path, [FAST, SLOW], status(filters=filters))
+    assert summary.main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert ("chosen by " in said) == bool(told) and told in said
+    assert f"loop0 W: 2 {'chosen ' if told else ''}requests, 0.5 a second" in said
+
+
+def test_the_share_that_was_dropped_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, [FAST, SLOW], status(emitted=2, dropped=6, state="running"))
+    assert summary.main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "running, or killed; 6 dropped" in said and "  75.0% were dropped: " in said
 
 
 durations = st.one_of(st.just(EMPTY), st.integers(0, 300), st.integers(0, 2**40 - 2))
@@ -173,8 +212,16 @@ def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
     )
     assert summary.main([str(older), str(newest)]) == 0
     said = capsys.readouterr().out
-    assert f"{older}: 1 requests; without {older}.json it is not known" in said
-    assert "2 were written: older files have the others" in said
+    assert f"{older}: 1 requests, of an older file\n" in said
+    assert "were written" not in said and "is not known" not in said, "all that were written are there"
+    foreign = older.with_name("io.bin.2")  # this trace has one
+    foreign.write_bytes(older.read_bytes())
+    assert summary.main([str(foreign), str(newest)]) == 0
+    assert f"{foreign}: 1 requests; without {foreign}.json it is not known" in capsys.readouterr().out
+    assert summary.main([str(newest)]) == 0
+    assert "2 were written: older files have the others" in capsys.readouterr().out
+    assert summary.main([str(older)]) == 0
+    assert f"{older}: 1 requests; without {older}.json it is not known" in capsys.readouterr().out
     assert "loop0 W: 2 requests, 1.0 a second" in said
 
 
@@ -331,3 +378,23 @@ def test_a_trace_of_fio(mounted: Path, disk: str, tmp_path: Path) -> None:
     own = [r for r in running.records() if (r.path, r.size_bytes) == (name, 8192)]
     assert file["sums_ns"]["total_ns"] == sum(ns for r in own for ns in r.durations[:4] if ns != EMPTY)
     assert 0 < file["total"]["mean_ns"] <= job["write"]["clat_ns"]["mean"]
+
+
+@pytest.mark.bpf
+@pytest.mark.root
+def test_requests_that_failed_are_as_many_as_the_reads_that_did(disk: str, tmp_path: Path) -> None:
+    """Of a loop device that is longer than its file."""
+    buffer = mmap.mmap(-1, 4096)
+    with tracing(tmp_path / "io.bin", "--device", disk) as running:
+        os.truncate(tmp_path / "disk.img", 1 << 20)
+        file, failed = os.open(f"/dev/{disk}", os.O_RDONLY | os.O_DIRECT), 0
+        for megabyte in range(20):
+            try:
+                os.preadv(file, [buffer], megabyte << 20)
+            except OSError as error:
+                failed += error.errno == errno.EIO
+        os.close(file)
+        assert running.stop() == 0
+    command = [sys.executable, "-m", "tracer.summary", str(running.output)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert failed == 19 and "\n  19 failed: " in told
