@@ -22,7 +22,7 @@ from controller.inventory import Inventory, load_inventory
 from controller.plan import Plan, PlannedNode, make_plan
 from controller.progress import Progress
 from controller.results.finish import finish
-from controller.results.store import RunStore, runs
+from controller.results.store import MANIFEST, RunStore, runs
 from controller.runner import RunRequest, Verdict, recover, run
 from controller.scaling import (
     Series,
@@ -33,7 +33,7 @@ from controller.scaling import (
     series_folder,
     tabulate,
 )
-from controller.thresholds import Threshold, check_thresholds, parse_threshold
+from controller.thresholds import Threshold, check_thresholds, parse_threshold, require_planned
 from controller.workloads import load_workload
 from viz.report import write_report
 from viz.scaling_report import write_scaling_report
@@ -174,6 +174,7 @@ def _make_plans(experiment: Experiment, inventory: Inventory) -> list[Plan]:
 def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
     spec = experiment.database
     database = make_database(inventory, spec.settings, _state_dir(inventory), spec.name)
+    database.shape()  # refuses a cluster that cannot be: now, and not when it is deployed
     unused = {node.name for node in inventory.database_nodes} - {node.name for node in database.servers}
     used = [node for node in inventory.nodes if node.name not in unused]
     nodes = [PlannedNode(name=node.name, address=node.address, roles=node.roles) for node in used]
@@ -226,6 +227,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--repeat {options.repeat}: at least 1")
     inventory = load_inventory(Path(options.inventory))
     plans = _make_plans(experiment, inventory)
+    for threshold in thresholds:
+        require_planned(threshold, plans[-1])
     if options.dry_run:
         return _print_plans(plans)
     if experiment.scaling is not None:
@@ -329,6 +332,8 @@ def _find(options: argparse.Namespace) -> RunStore:
             raise ConfigError(f"there is no run in {options.output}/", hint="`strata run demo` makes one")
         return found[-1]
     if Path(name).is_dir():
+        if not (Path(name) / MANIFEST).is_file():
+            raise ConfigError(f"{name} is no run's folder: it has no {MANIFEST}", hint="`strata list` shows the runs")
         return RunStore.open(Path(name))
     for store in runs(options.output):
         if store.run_id == name:
