@@ -237,12 +237,13 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--resume: {experiment.name} is no scaling experiment", hint="it has no key `scaling`")
     progress = Progress()
     codes = []
-    for _ in range(options.repeat):
+    for number in range(options.repeat):
+        form = screens.ROWS if number and options.format == "csv" else options.format  # one table of all
         keep = _stays(options, inventory)
         request = RunRequest(plans[0], text, inventory, _state_dir(inventory), options.output, keep, tags)
         code = guard.guarded(
-            partial(_run_once, request, progress, options.format, thresholds),
-            partial(_recover, request, progress, options.format),
+            partial(_run_once, request, progress, form, thresholds),
+            partial(_recover, request, progress, form),
         )
         codes.append(code)
         if code not in (0, 1):
