@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from controller import deploy, doctor, guard, screens
@@ -22,7 +23,7 @@ from controller.inventory import Inventory, load_inventory
 from controller.plan import Plan, PlannedNode, make_plan
 from controller.progress import Progress
 from controller.results.finish import finish
-from controller.results.store import MANIFEST, RunStore, runs
+from controller.results.store import MANIFEST, RunStore, disk_errors, runs
 from controller.runner import RunRequest, Verdict, recover, run
 from controller.scaling import (
     Series,
@@ -368,9 +369,15 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    store = _find(options)
-    name = f"{store.path.parent.name}-{store.run_id}"
-    print(shutil.make_archive(name, "gztar", root_dir=store.path.parent, base_dir=store.run_id))
+    folder = Path(options.run).resolve()
+    if not is_series(folder):
+        folder = _find(options).path
+    name = f"{folder.parent.name}-{folder.name}"
+    archive = Path(f"{name}.tar.gz").resolve()
+    with disk_errors(archive), TemporaryDirectory(prefix=".export-", dir=archive.parent) as beside:
+        made = shutil.make_archive(f"{beside}/{name}", "gztar", root_dir=folder.parent, base_dir=folder.name)
+        Path(made).replace(archive)  # whole, or not there
+    print(archive)
     return 0
 
 

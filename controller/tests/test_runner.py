@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,3 +108,30 @@ def test_the_manifest_says_what_the_inventory_decides_and_no_secret(tmp_path: Pa
     every = {"hbase_regionserver_heap_mb": 384, "hbase_settings": settings}
     assert kept["variables"]["node3"] == every and kept["variables"]["client2"] == {**every, "agent_port": 7777}
     assert "hidden" not in json.dumps(kept)
+
+
+def test_an_export_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = write_run(tmp_path, phases=PHASES, nodes=("node1",)).store
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    made = shutil.make_archive
+
+    def full(*arguments: Any, **options: Any) -> str:
+        with Path(made(*arguments, **options)).open("r+b") as archive:
+            archive.truncate(100)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "make_archive", full)
+    name = f"{store.path.parent.name}-{store.run_id}.tar.gz"
+    assert cli.main(["export", str(store.path)]) == 4
+    assert f"no space left on device while writing {tmp_path}/here/{name}" in capsys.readouterr().err
+    assert list(Path().iterdir()) == []
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli.main(["export", str(store.path)]) == 0
+    assert [path.name for path in Path().iterdir()] == [name]
+    shutil.unpack_archive(name)
+    for path in store.files():
+        assert (Path(store.run_id) / store.relative(path)).read_bytes() == path.read_bytes()
