@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from controller import deploy, doctor, guard, screens
@@ -22,7 +23,7 @@ from controller.inventory import Inventory, load_inventory
 from controller.plan import Plan, PlannedNode, make_plan
 from controller.progress import Progress
 from controller.results.finish import finish
-from controller.results.store import RunStore, runs
+from controller.results.store import MANIFEST, RunStore, disk_errors, runs
 from controller.runner import RunRequest, Verdict, recover, run
 from controller.scaling import (
     Series,
@@ -33,7 +34,7 @@ from controller.scaling import (
     series_folder,
     tabulate,
 )
-from controller.thresholds import Threshold, check_thresholds, parse_threshold
+from controller.thresholds import Threshold, check_thresholds, parse_threshold, require_planned
 from controller.workloads import load_workload
 from viz.report import write_report
 from viz.scaling_report import write_scaling_report
@@ -174,6 +175,7 @@ def _make_plans(experiment: Experiment, inventory: Inventory) -> list[Plan]:
 def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
     spec = experiment.database
     database = make_database(inventory, spec.settings, _state_dir(inventory), spec.name)
+    database.shape()  # refuses a cluster that cannot be: now, and not when it is deployed
     unused = {node.name for node in inventory.database_nodes} - {node.name for node in database.servers}
     used = [node for node in inventory.nodes if node.name not in unused]
     nodes = [PlannedNode(name=node.name, address=node.address, roles=node.roles) for node in used]
@@ -226,6 +228,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--repeat {options.repeat}: at least 1")
     inventory = load_inventory(Path(options.inventory))
     plans = _make_plans(experiment, inventory)
+    for threshold in thresholds:
+        require_planned(threshold, plans[-1])
     if options.dry_run:
         return _print_plans(plans)
     if experiment.scaling is not None:
@@ -234,12 +238,13 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--resume: {experiment.name} is no scaling experiment", hint="it has no key `scaling`")
     progress = Progress()
     codes = []
-    for _ in range(options.repeat):
+    for number in range(options.repeat):
+        form = screens.ROWS if number and options.format == "csv" else options.format  # one table of all
         keep = _stays(options, inventory)
         request = RunRequest(plans[0], text, inventory, _state_dir(inventory), options.output, keep, tags)
         code = guard.guarded(
-            partial(_run_once, request, progress, options.format, thresholds),
-            partial(_recover, request, progress, options.format),
+            partial(_run_once, request, progress, form, thresholds),
+            partial(_recover, request, progress, form),
         )
         codes.append(code)
         if code not in (0, 1):
@@ -329,6 +334,8 @@ def _find(options: argparse.Namespace) -> RunStore:
             raise ConfigError(f"there is no run in {options.output}/", hint="`strata run demo` makes one")
         return found[-1]
     if Path(name).is_dir():
+        if not (Path(name) / MANIFEST).is_file():
+            raise ConfigError(f"{name} is no run's folder: it has no {MANIFEST}", hint="`strata list` shows the runs")
         return RunStore.open(Path(name))
     for store in runs(options.output):
         if store.run_id == name:
@@ -362,9 +369,15 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    store = _find(options)
-    name = f"{store.path.parent.name}-{store.run_id}"
-    print(shutil.make_archive(name, "gztar", root_dir=store.path.parent, base_dir=store.run_id))
+    folder = Path(options.run).resolve()
+    if not is_series(folder):
+        folder = _find(options).path
+    name = f"{folder.parent.name}-{folder.name}"
+    archive = Path(f"{name}.tar.gz").resolve()
+    with disk_errors(archive), TemporaryDirectory(prefix=".export-", dir=archive.parent) as beside:
+        made = shutil.make_archive(f"{beside}/{name}", "gztar", root_dir=folder.parent, base_dir=folder.name)
+        Path(made).replace(archive)  # whole, or not there
+    print(archive)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 _MEMORY_BYTES = 4 << 30
 _DISK_BYTES = 8 << 30
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def _program(name: str, command: list[str], *, needed: bool, hint: str) -> Findi
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, ok=False, needed=needed, detail=f"not found: {error}", hint=hint)
-    lines = (answer.stdout or answer.stderr).splitlines()
+    # Maven writes in colour, terminal or not.
+    lines = _COLOUR.sub("", answer.stdout or answer.stderr).splitlines()
     return Finding(name, ok=answer.returncode == 0, needed=needed, detail=lines[0] if lines else "", hint=hint)
 
 

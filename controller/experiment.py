@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controller.errors import ConfigError
+from controller.results.clock import LEAST_BUCKET_MS
 
 PRESETS = Path(__file__).parent / "presets"
 WORKLOADS = Path(__file__).parent.parent / "ycsb-fork" / "workloads"
@@ -74,7 +75,7 @@ class Experiment(_Strict):
     calls: bool = True
     context: bool = False
     context_without: tuple[ContextPart, ...] = ()
-    bucket_ms: int = Field(default=1000, ge=1, le=3_600_000)
+    bucket_ms: int = Field(default=1000, ge=LEAST_BUCKET_MS, le=3_600_000)
     seed: int = Field(default=1, ge=0, lt=2**63)
     error_bound: float = Field(default=0.0, ge=0, le=1)
     io_csv: bool = True
@@ -117,7 +118,7 @@ def _choose_scale(raw: dict[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: {SCALES}: expected names and for each the keys that differ")
     name = str(raw.pop(SCALE, "full"))
     if name != "full" and name not in scales:
-        raise ConfigError(f"{where}: no scale {name!r}{_nearest(name, ['full', *scales])}")
+        raise ConfigError(f"{where}: no scale {name!r}{nearest(name, ['full', *scales])}")
     raw.update(scales.get(name, {}))
 
 
@@ -156,7 +157,7 @@ def _find(name: str) -> Path:
         return path
     preset = PRESETS / f"{name}.yaml"
     if not preset.is_file():
-        raise ConfigError(f"no preset {name!r}{_nearest(name, preset_names())}", hint="give a preset or a .yaml file")
+        raise ConfigError(f"no preset {name!r}{nearest(name, preset_names())}", hint="give a preset or a .yaml file")
     return preset
 
 
@@ -185,7 +186,7 @@ def _step(node: Any, word: str, key: str) -> Any:
             if isinstance(item, dict) and item.get("name") == word:
                 return item
         names = [str(item.get("name")) for item in node if isinstance(item, dict)]
-        raise ConfigError(f"--set {key}: nothing is called {word!r}{_nearest(word, names)}")
+        raise ConfigError(f"--set {key}: nothing is called {word!r}{nearest(word, names)}")
     child = node.setdefault(word, {})
     if not isinstance(child, dict | list):
         raise ConfigError(f"--set {key}: {word!r} is a value and has no members")
@@ -196,7 +197,7 @@ def _explain(detail: dict[str, Any]) -> str:
     place = detail["loc"]
     dotted = ".".join(str(word) for word in place)
     if detail["type"] == "extra_forbidden":
-        return f"unknown key {dotted!r}{_nearest(str(place[-1]), _known_keys(place[:-1]))}"
+        return f"unknown key {dotted!r}{nearest(str(place[-1]), _known_keys(place[:-1]))}"
     if detail["type"] == "missing":
         return f"missing key {dotted!r}"
     return f"{dotted}: {detail['msg'][0].lower()}{detail['msg'][1:]}, got {detail['input']!r}"
@@ -216,6 +217,6 @@ def _known_keys(place: tuple[Any, ...]) -> list[str]:
     return list(model.model_fields)
 
 
-def _nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: list[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else f" (known: {', '.join(known)})" if known else ""

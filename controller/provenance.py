@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from controller.databases.base import Database
+from controller.inventory import Inventory
+
+#: Beginnings of our roles' variables: what a deployment depends on. Others (`ansible_`) say how a node is reached.
+_OF_ROLES = ("agent_", "arangodb_", "chrony_", "common_", "hbase_", "hdfs_", "strata_data_dir", "zookeeper_")
+_SECRET = re.compile("password|secret|token|passphrase|private", re.IGNORECASE)
 
 
 def versions(database: Database, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -18,6 +24,20 @@ def versions(database: Database, facts: dict[str, dict[str, Any]]) -> dict[str, 
         "java": {node: known.get("java") for node, known in facts.items()},
         "kernel": {node: known.get("kernel") for node, known in facts.items()},
     }
+
+
+def inventory_variables(inventory: Inventory) -> dict[str, dict[str, Any]]:
+    """Node -> the roles' variables that the inventory sets, without what may be a secret."""
+    return {
+        node.name: _open({name: value for name, value in sorted(node.variables.items()) if name.startswith(_OF_ROLES)})
+        for node in inventory.nodes
+    }
+
+
+def _open(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _open(inner) for name, inner in value.items() if not _SECRET.search(str(name))}
+    return value
 
 
 def git_revision() -> str | None:

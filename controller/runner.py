@@ -97,6 +97,10 @@ def _create(request: RunRequest) -> RunStore:
                 "status": "failed",
                 "reasons": ["the run has not ended"],
                 "tags": request.tags,
+                "inventory": {
+                    "path": str(request.inventory.path),
+                    "variables": provenance.inventory_variables(request.inventory),
+                },
             }
         )
     except (RunError, OSError) as error:

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +27,7 @@ from controller.scaling import SeriesVerdict
 
 # Columns of the summary screen: metric of summary.csv -> heading with its unit.
 _METRICS = {
-    "count": "operations",
+    "count": "count",
     "throughput_ops_per_s": "ops/s",
     "mean_us": "mean (ms)",
     "p50_us": "p50 (ms)",
@@ -33,6 +35,8 @@ _METRICS = {
     "p999_us": "p99.9 (ms)",
     "errors": "errors",
 }
+#: Of the forms: CSV without its header, for what stands below other rows.
+ROWS = "rows"
 #: Of an open loop: with the time that an operation waited for its client.
 _FROM_SCHEDULE = {"intended_p99_us": "p99 from schedule (ms)"}
 
@@ -51,7 +55,7 @@ def verdict(result: Verdict, form: str) -> str:
     if report.exists():
         lines.append(f"report:  {report}")
     program = sys.argv[0] if sys.argv[0].endswith("strata") else "strata"
-    lines.append(f"next:    {program} show latest, or open the report")
+    lines.append(f"next:    {program} show {result.store.path}, or open the report")
     return "\n".join(line for line in lines if line)
 
 
@@ -59,9 +63,10 @@ def scaling(result: SeriesVerdict, form: str) -> str:
     """The last screen of a scaling experiment."""
     tables = {table.path: _rows(result.folder / table.path) for table in (schema.SCALING, schema.LAW)}
     if form == "csv":
-        return _csv(tables[schema.SCALING.path])
+        return _csv(tables[schema.SCALING.path], schema.SCALING.names)
     if form == "json":
-        return json.dumps({"folder": str(result.folder), **{Path(k).stem: v for k, v in tables.items()}}, indent=1)
+        typed = {Path(table.path).stem: _typed(tables[table.path], table) for table in (schema.SCALING, schema.LAW)}
+        return json.dumps({"folder": str(result.folder), **typed}, indent=1)
     rows = [
         [
             step.phase,
@@ -100,10 +105,12 @@ def run(store: RunStore, form: str) -> str:
     """A run's summary."""
     rows = _summary(store)
     if form == "csv":
-        return _csv(rows)
+        return _csv(rows, schema.SUMMARY.names)
+    if form == ROWS:
+        return _csv(rows, schema.SUMMARY.names).partition("\n")[2]
     manifest = store.manifest()
     if form == "json":
-        return json.dumps({"manifest": manifest, "summary": rows}, indent=1)
+        return json.dumps({"manifest": manifest, "summary": _typed(rows, schema.SUMMARY)}, indent=1)
     head = f"run {store.run_id} ({_experiment(store, manifest)}): {_status(manifest)}"
     reasons = [f"  because {reason}" for reason in manifest.get("reasons", [])]
     lines = [head, *reasons, _summary_table(store), *_tracing_lines(store), f"results: {store.path}"]
@@ -123,9 +130,8 @@ def run_list(stores: list[RunStore], form: str) -> str:
         rows.append({"run": store.run_id, "experiment": experiment, "status": _status(manifest), "tags": tags})
     if form == "json":
         return json.dumps(rows, indent=1)
-    return (
-        _csv(rows) if form == "csv" else _table(["run", "experiment", "status", "tags"], [[*r.values()] for r in rows])
-    )
+    columns = ["run", "experiment", "status", "tags"]
+    return _csv(rows, columns) if form == "csv" else _table(columns, [[*row.values()] for row in rows])
 
 
 def _experiment(store: RunStore, manifest: dict[str, Any]) -> str:
@@ -198,22 +204,44 @@ def _tracing_lines(store: RunStore) -> list[str]:
     return lines + [f"{', '.join(nodes)}: {text}" for text, nodes in missing.items()]
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
+def _csv(rows: list[dict[str, Any]], columns: list[str]) -> str:
     out = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue().rstrip("\n")
 
 
+def _typed(rows: list[dict[str, str]], table: schema.Table) -> list[dict[str, Any]]:
+    """Rows for JSON: numbers are numbers there, and what is unknown is null."""
+    readers: dict[str, Callable[[str], Any]] = {"int64": int, "double": float}
+    read = {column.name: readers.get(column.kind, str) for column in table.columns}
+    try:
+        return [{name: read[name](text) if text else None for name, text in row.items()} for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{table.path} is damaged: {error}", hint="make it again: `strata join RUN`") from error
+
+
 def _table(headings: list[str], rows: list[list[str]], right_from: int = 99) -> str:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """On a narrow terminal headings and sentences break. Names and numbers never do: then its lines are too long."""
+    terminal = Console()
+    console = Console(file=io.StringIO(), width=terminal.width if terminal.is_terminal else 140, color_system=None)
+    unbounded = console.options.update(width=10_000)
+    table = _layout(headings, rows, right_from, padding=1)
+    if Measurement.get(console, unbounded, table).maximum > console.width:
+        table = _layout([heading.replace(" ", "\n") for heading in headings], rows, right_from, padding=0)
+        console.width = max(console.width, Measurement.get(console, unbounded, table).minimum)
+    with console.capture() as shown:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in shown.get().splitlines())
+
+
+def _layout(headings: list[str], rows: list[list[str]], right_from: int, padding: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, padding), show_edge=padding > 0)
     for index, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if index >= right_from else "left", no_wrap=index >= right_from)
+        sentences = any(" " in row[index] for row in rows)
+        justify: Literal["left", "right"] = "right" if index >= right_from else "left"
+        table.add_column(Text(heading), justify=justify, no_wrap=not sentences)
     for row in rows:
         table.add_row(*map(Text, row))  # plain: brackets in a cell are no markup
-    out = io.StringIO()
-    console = Console(file=out, width=None if Console().is_terminal else 140, color_system=None)
-    console.print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return table

@@ -8,10 +8,19 @@ import re
 from dataclasses import dataclass
 
 from controller.errors import ConfigError, DataError, ThresholdError
+from controller.experiment import nearest
+from controller.plan import Plan
+from controller.results import schema
 from controller.results.store import RunStore
 
 _FORM = re.compile(
     r"(?:(?P<phase>[a-z0-9-]+)\.)?(?P<op>[a-z-]+)\.(?P<metric>[a-z0-9_]+)(?P<sign>[<>])(?P<value>\d+(?:\.\d+)?)"
+)
+#: Of operations (docs/metrics.md).
+_METRICS = (
+    *("count", "errors", "throughput_ops_per_s", "runtime_s", "mean_us"),
+    *(f"{name}_us" for name in (*schema.QUANTILES, "max")),
+    *("intended_p50_us", "intended_p99_us"),
 )
 _HOLDS = {"<": operator.lt, ">": operator.gt}
 
@@ -34,6 +43,25 @@ def parse_threshold(text: str) -> Threshold:
     if match is None:
         raise ConfigError(f"--fail-on {text!r}: expected [phase.]op.metric>value, e.g. content-run.read.p99_us>5000")
     return Threshold(text, match["phase"], match["op"].upper(), match["metric"], match["sign"], float(match["value"]))
+
+
+def require_planned(threshold: Threshold, plan: Plan) -> None:
+    """ConfigError for a bound that no run of the plan can be held against, before hours of measuring."""
+    phases = {
+        phase.name: {schema.ALL_OPERATIONS.upper(), *(op for shard in phase.shards for op in shard.planned)}
+        for phase in plan.phases
+        if threshold.phase in (None, phase.name)
+    }
+    where = f"--fail-on {threshold.text}"
+    if threshold.metric not in _METRICS:
+        raise ConfigError(f"{where}: no metric {threshold.metric!r}{nearest(threshold.metric, list(_METRICS))}")
+    if threshold.phase is not None and not phases:
+        known = [phase.name for phase in plan.phases]
+        raise ConfigError(f"{where}: no phase {threshold.phase!r}{nearest(threshold.phase, known)}")
+    planned = sorted(set().union(*phases.values()))
+    if threshold.op not in planned:
+        place = f"in {threshold.phase}" if threshold.phase else "in any phase"
+        raise ConfigError(f"{where}: no operation {threshold.op} {place}{nearest(threshold.op, planned)}")
 
 
 def check_thresholds(store: RunStore, thresholds: list[Threshold]) -> None:

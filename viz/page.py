@@ -36,10 +36,12 @@ nav a:hover {{ text-decoration: underline; }}
 .failed {{ background: #a82a1e; }}
 table {{ border-collapse: collapse; margin: 8px 0; font-size: 14px; }}
 th, td {{ padding: 4px 22px 4px 0; border-bottom: 1px solid #e6e6e6; text-align: left; vertical-align: top; }}
-th {{ color: #444; border-bottom: 2px solid #999; white-space: nowrap; }}
+th {{ color: #444; border-bottom: 2px solid #999; white-space: nowrap; vertical-align: bottom; }}
 td {{ overflow-wrap: break-word; }}
 td:first-child {{ white-space: nowrap; }}
-td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
+td.number, th.number {{ text-align: right; }}
+td.number {{ font-variant-numeric: tabular-nums; white-space: nowrap; }}
+th.number {{ white-space: normal; }}
 tr.total td {{ font-weight: 600; border-top: 1px solid #bbb; }}
 .wide {{ overflow-x: auto; }}
 .plotly-graph-div {{ min-width: {LEAST_WIDTH_PX}px; }}
@@ -118,7 +120,10 @@ def figure_section(figure: Figure) -> Section:
         plot = pio.to_html(
             figure.plot, full_html=False, include_plotlyjs=False, div_id=f"plot-{quote(figure.name)}", config=_CONFIG
         )
-        body = f'<p class="caption">{escape(figure.caption)}</p><div class="wide">{plot}</div>'
+        # A plot's own text is read out as a heap of numbers; it can be scrolled to by keyboard, too.
+        label = escape(f"{figure.title}: a plot; its numbers are in the tables of joined/", quote=True)
+        image = f'<div class="wide" role="img" tabindex="0" aria-label="{label}">{plot}</div>'
+        body = f'<p class="caption">{escape(figure.caption)}</p>{image}'
     return Section(figure.name, figure.title, body, "figure")
 
 
@@ -140,7 +145,8 @@ def page(title: str, header: str, sections: Sequence[Section]) -> str:
 
 
 def _cell(tag: str, cell: Cell) -> str:
-    return f"<{tag}{_class('number' if cell.number else '')}>{escape(cell.text)}</{tag}>"
+    scope = ' scope="col"' if tag == "th" else ""
+    return f"<{tag}{scope}{_class('number' if cell.number else '')}>{escape(cell.text)}</{tag}>"
 
 
 def _class(name: str) -> str:

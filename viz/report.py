@@ -39,7 +39,7 @@ def write_report(run_dir: Path) -> Path:
         sections.insert(2, Section("nodes", "Every node", f'<p><a href="{FILE}">{NODE_PAGES}</a></p>'))
     pages[REPORT] = page(f"{run.manifest.get('experiment', 'run')} {run.store.run_id}", header(run), sections)
     # Only when all are drawn, and with the manifest: it lists what stands in each.
-    run.store.write_listed(pages)
+    run.store.write_listed(pages, gone=() if FILE in pages else (FILE,))
     return run.store.path / REPORT
 
 

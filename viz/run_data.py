@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -105,16 +106,16 @@ def part_middle_s(run: RunData, rows: pd.DataFrame) -> NDArray[np.float64]:
 def load_run(run_dir: Path) -> RunData:
     """Read a joined run; DataError when it was not joined or its tables cannot be read."""
     run = open_run(run_dir)
-    store = run.store
+    store, manifest = run.store, run.store.manifest()
     folders = {node: store.node_dir(node) for node in store.node_names()}
     return RunData(
         store=store,
-        manifest=store.manifest(),
+        manifest=manifest,
         plan=store.plan(),
         timeline=run.timeline,
-        ops=_table(store, schema.OPS),
-        joined=_table(store, schema.JOINED),
-        summary=_table(store, schema.SUMMARY),
+        ops=_table(store, manifest, schema.OPS),
+        joined=_table(store, manifest, schema.JOINED),
+        summary=_table(store, manifest, schema.SUMMARY),
         facts={node: read_json(path) for node, path in _there(folders, "facts.json").items()},
         traced={node: window for node in folders if (window := traced_window(run, node)) is not None},
         traces={node: read_trace(run, node) for node in _there(folders, "trace.json")},
@@ -122,7 +123,7 @@ def load_run(run_dir: Path) -> RunData:
     )
 
 
-def _table(store: RunStore, table: schema.Table) -> pd.DataFrame:
+def _table(store: RunStore, manifest: dict[str, Any], table: schema.Table) -> pd.DataFrame:
     path = store.path / table.path
     texts = {column.name: "str" for column in table.columns if column.kind == "string"}
     try:
@@ -134,6 +135,9 @@ def _table(store: RunStore, table: schema.Table) -> pd.DataFrame:
         raise DataError(f"{path} cannot be read: {error}", hint=_JOIN_AGAIN) from error
     if damage := _damage(content, found, table):
         raise DataError(f"{path} is damaged: {damage}", hint=_JOIN_AGAIN)
+    listed = manifest.get("files", {}).get(table.path, {}).get("sha256")
+    if listed is not None and listed != hashlib.sha256(content).hexdigest():
+        raise DataError(f"{path} is not what the manifest's sha256 says", hint=_JOIN_AGAIN)
     return found
 
 

@@ -108,25 +108,35 @@ def _operations(run: Run, grid: pa.Table, which: set[tuple[str, str]]) -> tuple[
 def joined_rows(run: Run) -> pa.Table:
     """The rows of joined.csv that exist even when nothing happened: bucket x phase x database node.
 
-    `traced` says that the node's tracer ran at some time in the bucket, so that no I/O means 0.
+    `traced` says that the node's tracer ran at some time in this part of the bucket, so that no I/O means 0.
     """
-    timeline = run.timeline
-    within = {
-        (bucket, span.phase)
-        for span in timeline.spans
-        for bucket in timeline.buckets(span.start_unix_ns, span.end_unix_ns)
-    }
-    between = {(bucket, schema.BETWEEN_PHASES) for span in _gaps(timeline) for bucket in timeline.buckets(*span)}
-    cells = sorted(within | between)
+    parts: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for phase, start, end in _stretches(run.timeline):
+        for bucket in run.timeline.buckets(start, end):
+            begin = run.timeline.start_unix_ns + bucket * 1000
+            part = max(start, begin), min(end, begin + run.timeline.bucket_ns)
+            parts.setdefault((bucket, phase), []).append(part)
     rows = []
     for node in database_nodes(run):
-        window = traced_window(run, node)
-        traced = set(timeline.buckets(*window)) if window else set()
+        began, ended = traced_window(run, node) or (0, 0)
         rows += [
-            {"bucket_start_us": bucket, "phase": phase, "node": node, "traced": bucket in traced}
-            for bucket, phase in cells
+            {
+                "bucket_start_us": bucket,
+                "phase": phase,
+                "node": node,
+                "traced": any(start < ended and began < end for start, end in parts[bucket, phase]),
+            }
+            for bucket, phase in sorted(parts)
         ]
     return pa.Table.from_pylist(rows, schema=_ROWS_SCHEMA)
+
+
+def _stretches(timeline: Timeline) -> Iterator[tuple[str, int, int]]:
+    """Every phase, and what lies outside of all: name, [start, end)."""
+    for span in timeline.spans:
+        yield span.phase, span.start_unix_ns, span.end_unix_ns
+    for start, end in _gaps(timeline):
+        yield schema.BETWEEN_PHASES, start, end
 
 
 def _gaps(timeline: Timeline) -> Iterator[tuple[int, int]]:

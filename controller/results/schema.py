@@ -123,7 +123,7 @@ IO = Table(
 )
 
 #: The fixed columns; `{op}_...` columns of each operation of the run stand between `node` and `io_reads`.
-_NOT_TRACED = "the node was not traced in this bucket"
+_NOT_TRACED = "the node was not traced in this part of the bucket"
 JOINED_HEAD = (
     _BUCKET,
     Column("phase", "string", "", f"name of the phase, else `{BETWEEN_PHASES}`"),

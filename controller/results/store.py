@@ -181,13 +181,17 @@ class RunStore:
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         write_atomically(self.path / MANIFEST, _manifest_text(manifest))
 
-    def write_listed(self, texts: Mapping[str, str]) -> None:
-        """Replace files (by their names in the run's folder) together with the manifest that lists them."""
+    def write_listed(self, texts: Mapping[str, str], gone: Iterable[str] = ()) -> None:
+        """Replace files (by their names in the run's folder) together with the manifest that lists them, and remove
+        those that are ``gone``."""
         entries = {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in texts.items()}
         manifest = self.manifest()
-        files = dict(sorted({**manifest.get("files", {}), **entries}.items()))
+        listed = {name: entry for name, entry in manifest.get("files", {}).items() if name not in gone}
+        files = dict(sorted({**listed, **entries}.items()))
         pages = {self.path / name: text for name, text in texts.items()}
         write_together({**pages, self.path / MANIFEST: _manifest_text({**manifest, "files": files})})
+        for name in gone:
+            (self.path / name).unlink(missing_ok=True)
 
     def update_manifest(self, **fields: Any) -> dict[str, Any]:
         """Set top-level members of the manifest and return it."""

@@ -74,6 +74,9 @@ def _check_node(node: str, trace: dict[str, Any], rows: dict[str, int]) -> list[
         findings.append(Finding("error", node, text))
     findings += _tracers_own_doubts(node, trace)
     known = {device["device"] for device in trace["devices"]}
+    if not known:
+        text = "trace.json lists no disk: that there was no I/O cannot be held against the kernel's counters"
+        findings.append(Finding("warning", node, text))
     for name in sorted(set(rows) - known):
         findings.append(Finding("error", f"{node}/{name}", f"{rows[name]} I/O rows, and trace.json lacks the device"))
     for device in trace["devices"]:

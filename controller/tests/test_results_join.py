@@ -165,8 +165,30 @@ def test_after_the_death_of_its_tracer_a_node_is_empty_not_zero(tmp_path: Path) 
     running = {"state": "running", "stopped_unix_ns": None, "stopped_mono_ns": None}
     status.write_text(json.dumps({**json.loads(status.read_text()), **running}))
     join(written.store.path)
-    counts = {(int(row["bucket_start_us"]) // 10**6, row["io_reads"] != "") for row in rows(written, "joined.csv")}
-    assert counts == {(second, second <= 2) for second in range(7)}
+    known = {
+        (int(row["bucket_start_us"]) // 10**6, row["phase"])
+        for row in rows(written, "joined.csv")
+        if row["io_reads"] != ""
+    }
+    between = schema.BETWEEN_PHASES  # from 2.3 to 2.9 s
+    assert known == {(0, between), (0, "a-load"), (1, "a-load"), (2, "a-load"), (2, between)}
+
+
+def test_a_part_of_a_bucket_outside_the_tracers_window_is_empty_not_zero(tmp_path: Path) -> None:
+    """The tracer ran from 0.7 to 5.4 s, within the phases, and saw nothing in the first second."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1",), ios_per_second=0)
+    status = written.store.node_dir("node1") / "trace.json"
+    trace = json.loads(status.read_text())
+    began = {clock: trace[f"started_{clock}_ns"] for clock in ("unix", "mono")}
+    for edge, at_ns in (("started", 7 * SECOND // 10), ("stopped", 54 * SECOND // 10)):
+        trace.update({f"{edge}_{clock}_ns": first + at_ns for clock, first in began.items()})
+    status.write_text(json.dumps(trace))
+    join(written.store.path)
+    found = {(int(row["bucket_start_us"]) // 10**6, row["phase"]): row for row in rows(written, "joined.csv")}
+    between = schema.BETWEEN_PHASES
+    unknown = {key for key, row in found.items() if row["io_reads"] == row["write_bytes"] == ""}
+    assert unknown == {(0, between), (5, between), (6, between)}
+    assert {row["io_reads"] for key, row in found.items() if key not in unknown} == {"0"}
 
 
 def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Truth) -> None:

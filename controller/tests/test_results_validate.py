@@ -150,6 +150,15 @@ def test_rows_and_dropped_are_the_completions(store: RunStore) -> None:
     only(errors(store), "node2/loop2", f"{table.num_rows - 2} rows + 0 dropped")
 
 
+def test_a_trace_of_no_disk_is_a_warning(store: RunStore) -> None:
+    """By process that may be: none of them did any I/O. Nothing else says so."""
+    folder = store.node_dir("node2")
+    change(folder / "trace.json", lambda trace: trace.update(devices=[]))
+    pq.write_table(pq.read_table(folder / "io.parquet").slice(0, 0), folder / "io.parquet")
+    (folder / "io.bin").unlink(missing_ok=True)
+    only([f for f in finish(store.path).findings if f.severity == "warning"], "node2", "lists no disk")
+
+
 def test_completions_are_what_diskstats_counted(store: RunStore) -> None:
     path = store.node_dir("node1") / "trace.json"
     change(path, lambda t: t["devices"][0]["excluded"].update(merged=-1))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from controller import cli, deploy, guard, runner
 from controller.errors import RunError
+from controller.inventory import load_inventory
 from controller.progress import Progress
 from controller.results.finish import finish
 from controller.results.store import RunStore
@@ -68,3 +72,66 @@ def test_whoever_ends_a_run_knows_whether_its_cluster_was_there_before(
         (tmp_path / deploy.DEPLOYMENT).write_text(json.dumps(note))
     assert cli.main(["run", "demo", "--output", str(tmp_path / "results"), *options]) == 0
     assert kept == [stays, stays]
+
+
+def test_the_tables_of_repeated_runs_are_one_csv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = RunStore.create(tmp_path, "synthetic")
+    columns = "run,phase,op,metric,unit,value,ci_low,ci_high,n"
+    store.joined("summary.csv").write_text(f"{columns}\nr,app-run,READ,count,operations,3000,,,1\n")
+    store.write_manifest({"status": "complete"})
+    monkeypatch.setattr(guard, "guarded", lambda work, _: work(lambda _: None))
+    monkeypatch.setattr(cli, "run", lambda *_: runner.Verdict(store, None))
+    assert cli.main(["run", "demo", "--repeat", "3", "--format", "csv", "--output", str(tmp_path)]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == columns and rows == ["r,app-run,READ,count,operations,3000,,,1"] * 3
+
+
+def test_the_manifest_says_what_the_inventory_decides_and_no_secret(tmp_path: Path) -> None:
+    """The heap of a region server decides its cache, and stands nowhere else."""
+    hosts = yaml.safe_load((cli.ROOT / "inventories/local/hosts.yml").read_text())
+    hosts["all"]["vars"] = {
+        "hbase_regionserver_heap_mb": 384,
+        "hbase_settings": {"hbase.wal.hsync": True, "ssl.keystore.password": "hidden1"},
+        "ansible_become_password": "hidden2",
+        "agent_token": "hidden3",
+    }
+    hosts["all"]["children"]["clients"]["hosts"]["client2"]["agent_port"] = 7777
+    path = tmp_path / "mine.yml"
+    path.write_text(yaml.safe_dump(hosts))
+    plan: Any = SimpleNamespace(experiment="x", model_dump_json=lambda **_: "{}")
+    store = runner._create(runner.RunRequest(plan, "name: x\n", load_inventory(path), tmp_path, tmp_path / "results"))
+    kept = store.manifest()["inventory"]
+    assert kept["path"] == str(path)
+    settings = {"hbase.wal.hsync": True}
+    every = {"hbase_regionserver_heap_mb": 384, "hbase_settings": settings}
+    assert kept["variables"]["node3"] == every and kept["variables"]["client2"] == {**every, "agent_port": 7777}
+    assert "hidden" not in json.dumps(kept)
+
+
+def test_an_export_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = write_run(tmp_path, phases=PHASES, nodes=("node1",)).store
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    made = shutil.make_archive
+
+    def full(*arguments: Any, **options: Any) -> str:
+        with Path(made(*arguments, **options)).open("r+b") as archive:
+            archive.truncate(100)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "make_archive", full)
+    name = f"{store.path.parent.name}-{store.run_id}.tar.gz"
+    assert cli.main(["export", str(store.path)]) == 4
+    assert f"no space left on device while writing {tmp_path}/here/{name}" in capsys.readouterr().err
+    assert list(Path().iterdir()) == []
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli.main(["export", str(store.path)]) == 0
+    assert [path.name for path in Path().iterdir()] == [name]
+    shutil.unpack_archive(name)
+    for path in store.files():
+        assert (Path(store.run_id) / store.relative(path)).read_bytes() == path.read_bytes()

@@ -174,6 +174,11 @@ def test_the_last_screen(tmp_path: Path) -> None:
     alone = SeriesVerdict(tmp_path, analyse(ones[:2]), None)
     assert "law" not in screens.scaling(alone, "table"), "nobody expects one of a single size"
     found = list(csv.DictReader(io.StringIO(screens.scaling(verdict, "csv"))))
-    assert found == json.loads(screens.scaling(verdict, "json"))["scaling"]
+    typed = json.loads(screens.scaling(verdict, "json"))["scaling"]
+    assert found[0]["records"] == "1000" and typed[0]["records"] == 1000
+    assert found[0]["speedup_ci_low"] == "" and typed[0]["speedup_ci_low"] is None
+    assert [[float(row["throughput_ops_per_s"]) for row in rows] for rows in (found, typed)] == [
+        [99.5, 199.5, 399.5]
+    ] * 2
     assert [row["servers"] for row in found] == ["1", "2", "4"]
     assert "no run is complete" in screens.scaling(SeriesVerdict(tmp_path / "none", analyse([]), None), "table")

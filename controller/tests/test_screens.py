@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from controller import screens
-from controller.doctor import Finding
+from controller import cli, screens
+from controller.doctor import Finding, examine
 from controller.errors import ConfigError, DataError, ThresholdError
 from controller.results.store import RunStore
+from controller.runner import Verdict
 from controller.thresholds import check_thresholds, parse_threshold
 
 SUMMARY = """run,phase,op,metric,unit,value,ci_low,ci_high,n
@@ -44,6 +46,15 @@ def test_a_summary_shows_units_reasons_and_what_is_missing(store: RunStore) -> N
     assert "io:node1" not in text
 
 
+def test_the_next_command_shows_this_run_wherever_its_results_lie(
+    store: RunStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = (line for line in screens.verdict(Verdict(store, None), "table").splitlines() if line.startswith("next:"))
+    command = line.removeprefix("next:").split(",")[0].split()
+    assert cli.main(command[1:]) == 0
+    assert f"run {store.run_id}" in capsys.readouterr().out
+
+
 def test_a_summary_of_an_open_loop_shows_the_latency_from_the_schedule(store: RunStore) -> None:
     assert "schedule" not in screens.run(store, "table")
     path = store.joined("summary.csv")
@@ -53,8 +64,38 @@ def test_a_summary_of_an_open_loop_shows_the_latency_from_the_schedule(store: Ru
 
 
 def test_programs_get_every_row(store: RunStore) -> None:
-    rows = list(csv.DictReader(io.StringIO(screens.run(store, "csv"))))
-    assert rows == json.loads(screens.run(store, "json"))["summary"] == list(csv.DictReader(io.StringIO(SUMMARY)))
+    assert screens.run(store, "csv") == SUMMARY.rstrip("\n")
+    texts, typed = csv.DictReader(io.StringIO(SUMMARY)), json.loads(screens.run(store, "json"))["summary"]
+    for row, found in zip(texts, typed, strict=True):
+        assert found == {
+            **{name: row[name] for name in ("run", "phase", "op", "metric", "unit")},
+            **{name: float(row[name]) if row[name] else None for name in ("value", "ci_low", "ci_high")},
+            "n": 1,
+        }
+
+
+def test_a_table_for_programs_has_its_header_also_without_rows(store: RunStore) -> None:
+    store.joined("summary.csv").unlink()
+    assert screens.run(store, "csv") == SUMMARY.splitlines()[0]
+    assert screens.run_list([], "csv") == "run,experiment,status,tags"
+    assert json.loads(screens.run(store, "json"))["summary"] == json.loads(screens.run_list([], "json")) == []
+
+
+@pytest.mark.parametrize("columns", [10, 40, 60, 80, 200])
+def test_a_narrow_terminal_cuts_no_name_and_no_number(
+    store: RunStore, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes it for a terminal
+    monkeypatch.setenv("COLUMNS", str(columns))
+    whole = "r,recommendation-load,READ-MODIFY-WRITE,{},,1234567.5,,,1\n"
+    values = "".join(whole.format(metric) for metric in ("count", "mean_us", "p50_us", "p99_us", "intended_p99_us"))
+    store.joined("summary.csv").write_text(SUMMARY + values)
+    text = screens.run(store, "table")
+    assert "\x1b" not in text and "\u2026" not in text
+    (line,) = (line for line in text.splitlines() if "recommendation-load" in line)
+    assert line.split() == ["recommendation-load", "READ-MODIFY-WRITE", "1,234,568", *["1,234.57"] * 4]
+    for width in (len(line) for line in text.splitlines() if "p99" in line or "READ" in line):
+        assert width <= max(columns, 102), "no wider than its cells"
 
 
 def test_runs_are_listed_also_when_one_is_damaged(store: RunStore) -> None:
@@ -76,6 +117,18 @@ def test_the_doctor_says_what_to_do() -> None:
     findings = [Finding("java", ok=False, needed=True, detail="not found", hint="install [it]")]
     assert "MISSING" in screens.doctor(findings)
     assert "install [it]" in screens.doctor(findings)
+
+
+def test_what_a_program_says_of_itself_is_shown_without_its_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Maven does, terminal or not."""
+    program = tmp_path / "mvn"
+    program.write_text("#!/bin/sh\nprintf '\\033[1mApache Maven 3.8.7\\033[m\\nmore\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (found,) = (finding for finding in examine() if finding.name == "mvn")
+    assert found.detail == "Apache Maven 3.8.7"
 
 
 @pytest.mark.parametrize(

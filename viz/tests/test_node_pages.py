@@ -235,6 +235,18 @@ def test_a_run_without_traces_has_no_pages(untraced_run: RunStore) -> None:
     assert not (untraced_run.path / "nodes.html").exists()
 
 
+def test_pages_of_nodes_whose_traces_are_gone_go_with_the_next_report(tmp_path: Path) -> None:
+    store = write_run(tmp_path, nodes=("node1",)).store
+    finish(store.path)
+    write_report(store.path)
+    for name in ("io.parquet", "trace.json"):
+        (store.node_dir("node1") / name).unlink()
+    finish(store.path)
+    text = write_report(store.path).read_text()
+    assert "nodes.html" not in text and not (store.path / "nodes.html").exists()
+    assert not [finding for finding in check_files(store) if finding.where.endswith(".html")]
+
+
 def test_a_report_that_is_interrupted_leaves_the_pages_that_the_manifest_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.errors import DataError
+from controller.results.finish import finish
 from controller.results.store import RunStore
 from viz.page import Cell, number, table
 from viz.report import header, remarks, verdict, write_report
@@ -166,6 +167,18 @@ def test_a_damaged_table_is_a_data_error(
     with pytest.raises(DataError, match=said) as error:
         write_report(folder)
     assert str(path) in str(error.value) and error.value.hint
+
+
+@pytest.mark.parametrize("table", ["ops.csv", "joined.csv", "summary.csv"])
+def test_a_table_that_was_changed_by_hand_is_not_drawn(table: str, complete_run: RunStore, tmp_path: Path) -> None:
+    folder = shutil.copytree(complete_run.path, tmp_path / "run")
+    path = folder / "joined" / table
+    path.write_text(re.sub(r",(\d+),", lambda m: f",{int(m[1]) + 1},", path.read_text(), count=1))
+    with pytest.raises(DataError, match="is not what the manifest") as error:
+        write_report(folder)
+    assert str(path) in str(error.value) and "strata join" in error.value.hint
+    finish(folder)
+    write_report(folder)
 
 
 @pytest.mark.parametrize(

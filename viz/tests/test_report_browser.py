@@ -39,7 +39,11 @@ window.addEventListener('load', () => setTimeout(() => {
   const lines = [...document.querySelectorAll('.js-plotly-plot')].map(plot => plot.id + '=' + drawn(plot));
   const over = [...document.querySelectorAll('.js-plotly-plot')].filter(plot => overlapping(plot)).map(plot => plot.id);
   const buttons = [...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title);
-  document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over, buttons}) + '</pre>';
+  const scrolled = [...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth);
+  const cut = scrolled.map(box => box.closest('section').id);
+  const images = [...document.querySelectorAll('[role=img]')].filter(box => box.querySelector('.js-plotly-plot'));
+  const labels = images.map(box => box.getAttribute('aria-label'));
+  document.body.innerHTML = '<pre>' + JSON.stringify({problems, fetched, lines, over, buttons, cut, labels}) + '</pre>';
 }, 1500));
 function drawn(plot) {
   const visible = path => path.getBBox().width + path.getBBox().height > 2;
@@ -103,6 +107,11 @@ def test_every_figure_draws_without_an_error(complete_run: RunStore, tmp_path: P
     assert seen["problems"] == []
     assert seen["fetched"] == []
     assert seen["over"] == []
+    # in a common window nothing of an open loop's results has to be scrolled for
+    assert seen["cut"] == []
+    # to whom cannot see a plot it is an image with a name, not a heap of numbers
+    assert len(seen["labels"]) == len(seen["lines"])
+    assert seen["labels"][0].startswith("Throughput over time") and "joined/" in seen["labels"][0]
     drawn = {name: int(count) for name, count in (entry.split("=") for entry in seen["lines"])}
     # Lines: 4 operations; their mean, p99 and scheduled p99; reads and writes of 3 nodes; 5 times, 2 statistics,
     # 3 nodes; bars of 2 workloads.
