@@ -255,7 +255,7 @@ def _run(options: argparse.Namespace) -> int:
 def _stays(options: argparse.Namespace, inventory: Inventory) -> bool:
     """Whether the cluster is left running: asked for, or it was there before, with data that are not ours to remove.
     Seen before the guard forks, for only then whoever ends the run in its place knows it, too."""
-    return bool(options.keep) or deploy.read_deployment(_state_dir(inventory)) is not None
+    return deploy.is_there(_state_dir(inventory)) or bool(options.keep)
 
 
 def _run_series(

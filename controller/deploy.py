@@ -30,6 +30,8 @@ CACHE = Path.home() / ".cache" / "stratabench"
 DEPLOYMENT = "deployment.json"
 #: In it while a cluster is scaled, and after a scaling that was cut short: the settings that were asked for.
 SCALING = "scaling"
+#: In it from the begin of a first deployment to its end, and from the begin of taking down: nobody has data there.
+UNFINISHED = "unfinished"
 # Long, for a machine that is busy: a server that dies is noticed long before.
 READY_S = 240.0
 AGENT_S = 2.0
@@ -100,11 +102,19 @@ def deploy(
     begin = time.monotonic()
     known = database or make_database(inventory, settings, state_dir)
     wanted = _deployment(inventory, known)
+    if (found := read_deployment(state_dir)) and UNFINISHED in found and found["inventory"] == wanted["inventory"]:
+        if _misfit(found, wanted):
+            progress("deploy: another cluster was begun here and not ended: it is taken down first")
+            destroy(inventory, state_dir=state_dir, progress=progress)
+        else:
+            progress("deploy: completes what was begun and not ended")
     with _locked(state_dir), _storage_errors(state_dir):
         _require_same_shape(state_dir, wanted)
+        found = read_deployment(state_dir)
+        new = {UNFINISHED: True} if found is None or UNFINISHED in found else {}
         # A scaling that was cut short is ended here, too: servers may be marked as leaving, regions uneven.
-        unfinished = {key: value for key, value in (read_deployment(state_dir) or {}).items() if key == SCALING}
-        _note(state_dir, wanted | unfinished)
+        unfinished = {key: value for key, value in (found or {}).items() if key == SCALING}
+        _note(state_dir, wanted | unfinished | new)
         ensure_pki(state_dir / "pki", _addresses(inventory))
         extra = _controller_variables(state_dir) | dict(known.role_variables())
         if unfinished:
@@ -179,6 +189,8 @@ def destroy(inventory: Inventory, *, state_dir: Path, progress: Progress, logs_t
     """
     begin = time.monotonic()
     with _locked(state_dir), _storage_errors(state_dir):
+        if found := read_deployment(state_dir):
+            _note(state_dir, {key: found[key] for key in found.keys() - {"settings", SCALING}} | {UNFINISHED: True})
         changes = run_playbook(
             "teardown",
             inventory,
@@ -201,6 +213,16 @@ def read_deployment(state_dir: Path) -> dict[str, Any] | None:
     return found if {"inventory", "shape", "servers", "nodes"} <= found.keys() else None
 
 
+def is_there(state_dir: Path) -> bool:
+    """Whether a cluster has once been deployed to the end, so that it may have data; also one that was changed by half.
+    DeployError while somebody deploys it or takes it down."""
+    if not state_dir.is_dir():
+        return False
+    with _locked(state_dir):
+        found = read_deployment(state_dir)
+    return found is not None and UNFINISHED not in found
+
+
 def _note(state_dir: Path, deployment: Mapping[str, Any]) -> None:
     (state_dir / DEPLOYMENT).write_text(json.dumps(deployment, indent=1) + "\n", encoding="utf-8")
 
@@ -215,19 +237,23 @@ def _deployment(inventory: Inventory, database: Database) -> dict[str, Any]:
 
 
 def _require_same_shape(state_dir: Path, wanted: Mapping[str, Any]) -> None:
-    """Servers that are no longer wanted would go on running, and their data would be lost unnoticed."""
     found = read_deployment(state_dir)
-    if found is None:
-        return
+    if found is not None and (problem := _misfit(found, wanted)):
+        raise DeployError(
+            f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy"
+        )
+
+
+def _misfit(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What keeps a deployment from becoming the wanted one, or nothing. Servers that are no longer wanted would go on
+    running, and their data would be lost unnoticed."""
     if found["inventory"] != wanted["inventory"]:
-        problem = f"another inventory ({found['inventory']})"
-    elif found["shape"] != wanted["shape"]:
-        problem = ", ".join(f"{key} {value}" for key, value in found["shape"].items())
-    elif not set(found["servers"]) <= set(wanted["servers"]):
-        problem = f"more data servers ({', '.join(found['servers'])})"
-    else:
-        return
-    raise DeployError(f"a cluster with {problem} is deployed in {state_dir}", hint="take it down first: strata destroy")
+        return f"another inventory ({found['inventory']})"
+    if found["shape"] != wanted["shape"]:
+        return ", ".join(f"{key} {value}" for key, value in found["shape"].items())
+    if not set(found["servers"]) <= set(wanted["servers"]):
+        return f"more data servers ({', '.join(found['servers'])})"
+    return ""
 
 
 def _controller_variables(state_dir: Path) -> dict[str, Any]:

@@ -61,9 +61,9 @@ class Verdict:
 def run(request: RunRequest, progress: Progress, announce: Callable[[Path], None]) -> Verdict:
     """Does the whole run. ``announce`` is told the results folder as soon as it exists. Raises DeployError where
     there can be none; afterwards every failure is in the verdict."""
+    fresh = not deploy.is_there(request.state_dir)
     store = _create(request)
     announce(store.path)
-    fresh = deploy.read_deployment(request.state_dir) is None
     database = make_database(request.inventory, request.plan.database.settings, request.state_dir)
     error: StrataError | None = None
     facts: dict[str, Any] = {}

@@ -124,7 +124,7 @@ def _step(series: Series, servers: int, progress: Progress, announce: Callable[[
     # The end of the run before took the guard's handler away: TERM interrupts a scaling like Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     request = series.request(servers)
-    found = deploy.read_deployment(series.state_dir)
+    found = deploy.read_deployment(series.state_dir) if deploy.is_there(series.state_dir) else None
     if found is not None and len(found["servers"]) != servers:
         progress.line(f"servers={servers}: scaling from {len(found['servers'])}")
         settings = request.plan.database.settings

@@ -79,6 +79,8 @@ def test_two_at_once_are_refused(inventory: Inventory, tmp_path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with pytest.raises(DeployError, match="another deploy or destroy"):
             deploy(inventory, {}, state_dir=state, progress=quiet)
+        with pytest.raises(DeployError, match="another deploy or destroy"):
+            controller.deploy.is_there(state)
     finally:
         os.close(descriptor)
 
@@ -135,6 +137,67 @@ def test_a_scaling_that_was_cut_short_is_completed_by_another_one_or_by_a_deploy
         deploy(inventory, settings, state_dir=state, progress=quiet)
     scalings = [("scale", 2), ("scale", 2), ("scale", 3), ("scale", 3)]
     assert played == [("site", None), *scalings, ("site", None)]
+
+
+class Power:
+    """In the place of Ansible: notes what it is to play; cut, it ends in the middle of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cut = False
+        self.played = list[str]()
+        monkeypatch.setattr(HBase, "wait_ready", lambda *_: None)
+        monkeypatch.setattr(controller.deploy, "run_playbook", self.play)
+
+    def play(self, name: str, *_: object, **__: object) -> list[tuple[str, str]]:
+        self.played.append(name)
+        if self.cut:
+            raise DeployError("the power is cut")
+        return []
+
+
+def test_a_cluster_is_there_from_the_end_of_its_first_deployment_until_somebody_takes_it_down(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it may have data. What was begun and not ended belongs to whoever completes it."""
+    state, power = tmp_path / "state", Power(monkeypatch)
+    steps: list[tuple[Callable[[], object], bool, bool]] = [
+        (lambda: deploy(inventory, {}, state_dir=state, progress=quiet), True, False),
+        (lambda: deploy(inventory, {}, state_dir=state, progress=quiet), False, True),
+        (lambda: deploy(inventory, {"hbase.heap_mb": 300}, state_dir=state, progress=quiet), True, True),
+        (lambda: scale(inventory, {"regionservers": 2}, state_dir=state, progress=quiet), True, True),
+        (lambda: destroy(inventory, state_dir=state, progress=quiet), True, False),
+        (lambda: deploy(inventory, {}, state_dir=state, progress=quiet), False, True),
+        (lambda: destroy(inventory, state_dir=state, progress=quiet), False, False),
+    ]
+    is_there = controller.deploy.is_there
+    assert not is_there(state)
+    for number, (step, power.cut, expected) in enumerate(steps):
+        with pytest.raises(DeployError, match="power") if power.cut else contextlib.nullcontext():
+            step()
+        assert is_there(state) == expected, number
+
+
+@pytest.mark.parametrize(
+    ("settings", "played"),
+    [({}, ["site", "site"]), ({"regionservers": 2}, ["site", "teardown", "site"])],
+)
+def test_what_was_deployed_by_half_is_completed_or_replaced(
+    inventory: Inventory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, object],
+    played: list[str],
+) -> None:
+    state, power = tmp_path / "state", Power(monkeypatch)
+    power.cut = True
+    with pytest.raises(DeployError, match="power"):
+        deploy(inventory, {}, state_dir=state, progress=quiet)
+    power.cut = False
+    deploy(inventory, settings, state_dir=state, progress=quiet)
+    assert power.played == played
+    with pytest.raises(DeployError, match="take it down first"):
+        deploy(inventory, {"hbase.storage": "local"}, state_dir=state, progress=quiet)
+    assert power.played == played, "one that has been there is never taken down unasked"
 
 
 def test_a_cluster_that_serves_is_left_alone_until_its_certificates_near_their_end(

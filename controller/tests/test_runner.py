@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from controller import cli, deploy, guard, runner
-from controller.errors import RunError
+from controller.databases.hbase import HBase
+from controller.errors import DeployError, RunError
 from controller.inventory import load_inventory
 from controller.progress import Progress
 from controller.results.finish import finish
@@ -53,23 +54,38 @@ def test_a_run_that_was_not_judged_is_never_complete(
 
 
 @pytest.mark.parametrize(
-    ("options", "there", "stays"), [([], False, False), (["--keep"], False, True), ([], True, True)]
+    ("options", "before", "stays"),
+    [
+        ([], "nothing", False),
+        (["--keep"], "nothing", True),
+        ([], "a cluster", True),
+        ([], "half of one", False),
+        (["--keep"], "half of one", True),
+    ],
 )
 def test_whoever_ends_a_run_knows_whether_its_cluster_was_there_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], there: bool, stays: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], before: str, stays: bool
 ) -> None:
-    """Also the guard, which recovers in the place of a controller that was killed and can tell it nothing any more."""
+    """Also the guard, which recovers in the place of a controller that was killed and can tell it nothing any more.
+    What a deployment has left that was cut short, nobody has used yet: the run completes it, and it is the run's."""
     kept: list[bool] = []
 
     def guarded(work: Any, recover: Any) -> int:
         kept.extend(of.args[0].keep for of in (work, recover))
         return 0
 
+    def play(*_: object, **__: object) -> list[tuple[str, str]]:
+        if before == "half of one":
+            raise DeployError("the power is cut")
+        return []
+
     monkeypatch.setattr(guard, "guarded", guarded)
     monkeypatch.setattr(cli, "_state_dir", lambda _: tmp_path)
-    if there:
-        note = {"inventory": "x", "shape": {}, "servers": [], "nodes": []}
-        (tmp_path / deploy.DEPLOYMENT).write_text(json.dumps(note))
+    monkeypatch.setattr(deploy, "run_playbook", play)
+    monkeypatch.setattr(HBase, "wait_ready", lambda *_: None)
+    monkeypatch.setattr(HBase, "live_servers", lambda _: ())
+    if before != "nothing":
+        assert cli.main(["deploy"]) == (0 if before == "a cluster" else 3)
     assert cli.main(["run", "demo", "--output", str(tmp_path / "results"), *options]) == 0
     assert kept == [stays, stays]
 
