@@ -344,7 +344,10 @@ def _find(options: argparse.Namespace) -> RunStore:
 
 
 def _list(options: argparse.Namespace) -> int:
-    print(screens.run_list(runs(options.output), options.format))
+    found = runs(options.output)
+    print(screens.run_list(found, options.format))
+    if not found:
+        print(f"strata: there is no run in {options.output}/", file=sys.stderr)
     return 0
 
 

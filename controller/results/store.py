@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow.parquet as pq
 
-from controller.errors import DataError, RunError
+from controller.errors import ConfigError, DataError, RunError
 from controller.results import shapes
 from controller.results.schema import SCHEMA_VERSION
 from controller.results.shapes import misfit
@@ -232,7 +232,15 @@ class RunStore:
 
 
 def runs(output_dir: Path) -> list[RunStore]:
-    """Every run under `output_dir`, those of scaling experiments too, oldest first (run ids begin with the time)."""
+    """Every run under `output_dir`, those of scaling experiments too, oldest first (run ids begin with the time).
+    ConfigError when there is no such folder."""
+    try:
+        os.scandir(output_dir).close()
+    except OSError as error:
+        raise ConfigError(
+            f"no results in {output_dir}: {error.strerror}",
+            hint="`strata run` makes some; --output says where they lie",
+        ) from error
     folders = {
         path.parent
         for depth in _RUN_DEPTHS

@@ -146,10 +146,14 @@ def test_a_database_that_is_no_mapping_takes_no_setting(tmp_path: Path, database
         (["plan", "hbase-scaleout"], 2, "5 data servers are asked for, the inventory has 3"),
         (["scale", "2", "-i", "inventories/example-hbase-5"], 3, "no cluster is deployed"),
         (["scale", "two"], 2, "invalid int value"),
-        (["show", "--output", "/nowhere"], 2, "there is no run"),
+        (["list", "--output", "/nowhere"], 2, "no results in /nowhere: No such file or directory"),
+        (["list", "--output", "README.md"], 2, "no results in README.md: Not a directory"),
+        (["show", "--output", "/nowhere"], 2, "no results in /nowhere"),
+        (["join", "--output", "/nowhere"], 2, "no results in /nowhere"),
+        (["report", "--output", "inventories"], 2, "there is no run in inventories/"),
         (["show", "inventories", "--format", "csv"], 2, "inventories is no run's folder"),
         (["export", "inventories"], 2, "inventories is no run's folder"),
-        (["show", "20200101T000000Z-0000", "--output", "/nowhere"], 2, "no run"),
+        (["show", "20200101T000000Z-0000", "--output", "inventories"], 2, "no run '20200101T000000Z-0000'"),
     ],
 )
 def test_the_command_line_refuses(arguments: list[str], code: int, words: str) -> None:

@@ -81,6 +81,13 @@ def test_a_table_for_programs_has_its_header_also_without_rows(store: RunStore) 
     assert json.loads(screens.run(store, "json"))["summary"] == json.loads(screens.run_list([], "json")) == []
 
 
+def test_a_folder_without_runs_is_said_beside_the_empty_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["list", "--output", str(tmp_path), "--format", "json"]) == 0
+    assert capsys.readouterr() == ("[]\n", f"strata: there is no run in {tmp_path}/\n")
+
+
 @pytest.mark.parametrize("columns", [10, 40, 60, 80, 200])
 def test_a_narrow_terminal_cuts_no_name_and_no_number(
     store: RunStore, columns: int, monkeypatch: pytest.MonkeyPatch
