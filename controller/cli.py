@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
-import select
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -34,6 +31,7 @@ from controller.scaling import (
     series_folder,
     tabulate,
 )
+from controller.streams import complain, reopen, result, tell
 from controller.thresholds import Threshold, check_thresholds, parse_threshold, require_planned
 from controller.workloads import load_workload
 from viz.report import write_report
@@ -46,33 +44,18 @@ RESULTS = Path("results")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Exit codes: 0 ok, 1 threshold, 2 usage or configuration, 3 preflight or deploy, 4 run failed,
     5 incomplete data, 130 interrupted."""
+    reopen()
     options = _parser().parse_args(arguments)
     try:
-        code = int(options.verb(options))
-        sys.stdout.flush()
-        return code
+        return int(options.verb(options))
     except StrataError as error:
-        print(f"strata: {error}", file=sys.stderr)
-        return error.exit_code
+        return complain(error)
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and _reader_has_left():
-            return 128 + signal.SIGPIPE
-        print(f"strata: {error.filename or ''}: {error.strerror}".replace(" : ", " "), file=sys.stderr)
+        tell(f"strata: {error.filename or ''}: {error.strerror}".replace(" : ", " "))
         return RunError.exit_code
     except KeyboardInterrupt:
-        print("strata: interrupted", file=sys.stderr)
+        tell("strata: interrupted")
         return 130
-
-
-def _reader_has_left() -> bool:
-    """Whether it is our own output that nobody reads any more (`| head`), and not another pipe that broke. What is
-    still buffered is dropped then: Python would try to write it at its end, and complain."""
-    asked = select.poll()
-    asked.register(sys.stdout.fileno(), 0)
-    left = any(event & select.POLLERR for _, event in asked.poll(0))
-    if left:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return left
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _doctor(_: argparse.Namespace) -> int:
     findings = doctor.examine()
-    print(screens.doctor(findings))
+    result(screens.doctor(findings))
     return 3 if any(finding.needed and not finding.ok for finding in findings) else 0
 
 
@@ -143,7 +126,7 @@ def _validate(options: argparse.Namespace) -> int:
     plans = _make_plans(experiment, load_inventory(Path(options.inventory)))
     plan = plans[-1]
     times = f", {len(plans)} sizes, {experiment.scaling.repeat} runs each" if experiment.scaling else ""
-    print(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes{times}")
+    result(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes{times}")
     return 0
 
 
@@ -155,7 +138,7 @@ def _plan(options: argparse.Namespace) -> int:
 def _print_plans(plans: list[Plan]) -> int:
     """A JSON object for each plan, one after the other."""
     for plan in plans:
-        print(plan.model_dump_json(indent=1))
+        result(plan.model_dump_json(indent=1))
     return 0
 
 
@@ -191,7 +174,7 @@ def _deploy(options: argparse.Namespace) -> int:
     state_dir = _state_dir(inventory)
     database = make_database(inventory, settings, state_dir, experiment.database.name)
     outcome = deploy.deploy(inventory, settings, state_dir=state_dir, progress=progress.line, database=database)
-    print(
+    result(
         f"{database.name} {database.version} serves on {', '.join(database.live_servers())}; changed={outcome.changed}"
     )
     return 0
@@ -205,14 +188,14 @@ def _scale(options: argparse.Namespace) -> int:
     settings = deploy.deployed_settings(state_dir) | {"regionservers": options.servers}
     outcome = deploy.scale(inventory, settings, state_dir=state_dir, progress=Progress().line)
     servers = make_database(inventory, settings, state_dir).live_servers()
-    print(f"{len(servers)} servers: {', '.join(servers)}; changed={outcome.changed}")
+    result(f"{len(servers)} servers: {', '.join(servers)}; changed={outcome.changed}")
     return 0
 
 
 def _destroy(options: argparse.Namespace) -> int:
     inventory = load_inventory(Path(options.inventory))
     deploy.destroy(inventory, state_dir=_state_dir(inventory), progress=Progress().line)
-    print("taken down")
+    result("taken down")
     return 0
 
 
@@ -285,10 +268,7 @@ def _run_series(
 
     def show(verdict: SeriesVerdict) -> int:
         progress.end()
-        print(screens.scaling(verdict, options.format))
-        if verdict.error is not None:
-            print(f"strata: {verdict.error}", file=sys.stderr)
-        return verdict.exit_code
+        return _last_screen(screens.scaling(verdict, options.format), verdict.error)
 
     return guard.guarded(
         lambda announce: show(run_series(series, progress, announce)),
@@ -304,19 +284,26 @@ def _run_once(
 
 def _recover(request: RunRequest, progress: Progress, form: str, folder: Path | None, why: str) -> int:
     if folder is None:
-        print(f"strata: {why} before the run began", file=sys.stderr)
+        tell(f"strata: {why} before the run began")
         return RunError.exit_code
     return _show_verdict(recover(request, folder, why, progress), progress, form, [])
 
 
 def _show_verdict(verdict: Verdict, progress: Progress, form: str, thresholds: list[Threshold]) -> int:
     progress.end()
-    print(screens.verdict(verdict, form))
-    if verdict.error is not None:
-        print(f"strata: {verdict.error}", file=sys.stderr)
-        return verdict.exit_code
-    check_thresholds(verdict.store, thresholds)
-    return verdict.exit_code
+    code = _last_screen(screens.verdict(verdict, form), verdict.error)
+    if verdict.error is None:
+        check_thresholds(verdict.store, thresholds)
+    return code
+
+
+def _last_screen(text: str, error: StrataError | None) -> int:
+    """What a run has found and what has ended it early, each also when the other cannot be written."""
+    try:
+        result(text)
+    finally:
+        code = complain(error) if error else 0
+    return code
 
 
 def _tag(text: str) -> tuple[str, str]:
@@ -345,29 +332,29 @@ def _find(options: argparse.Namespace) -> RunStore:
 
 def _list(options: argparse.Namespace) -> int:
     found = runs(options.output)
-    print(screens.run_list(found, options.format))
+    result(screens.run_list(found, options.format))
     if not found:
-        print(f"strata: there is no run in {options.output}/", file=sys.stderr)
+        tell(f"strata: there is no run in {options.output}/")
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
-    print(screens.run(_find(options), options.format))
+    result(screens.run(_find(options), options.format))
     return 0
 
 
 def _join(options: argparse.Namespace) -> int:
     store = _find(options)
     finished = finish(store.path, io_csv=bool(store.plan().get("io_csv", True)))
-    print(store.joined("joined.csv"))
+    result(store.joined("joined.csv"))
     for finding in finished.findings:
-        print(f"strata: {finding.severity}: {finding}", file=sys.stderr)
+        tell(f"strata: {finding.severity}: {finding}")
     return 0 if finished.trusted else DataError.exit_code
 
 
 def _report(options: argparse.Namespace) -> int:
     folder = Path(options.run).resolve()
-    print(write_scaling_report(folder, tabulate(folder)) if is_series(folder) else write_report(_find(options).path))
+    result(write_scaling_report(folder, tabulate(folder)) if is_series(folder) else write_report(_find(options).path))
     return 0
 
 
@@ -380,7 +367,7 @@ def _export(options: argparse.Namespace) -> int:
     with disk_errors(archive), TemporaryDirectory(prefix=".export-", dir=archive.parent) as beside:
         made = shutil.make_archive(f"{beside}/{name}", "gztar", root_dir=folder.parent, base_dir=folder.name)
         Path(made).replace(archive)  # whole, or not there
-    print(archive)
+    result(archive)
     return 0
 
 

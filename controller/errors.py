@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 
 class StrataError(Exception):
     """An expected failure. ``exit_code`` is the process's; ``hint`` says what the user can do."""
@@ -59,3 +61,13 @@ class InterruptedRunError(RunError):
     """Somebody pressed Ctrl-C or sent TERM: probes are detached, partial results kept."""
 
     exit_code = 130
+
+
+class OutputError(StrataError):
+    """What was asked for could not be printed."""
+
+
+class ReaderLeftError(OutputError):
+    """Whoever read our output has seen enough (`| head`). The exit code is a shell's for SIGPIPE."""
+
+    exit_code = 128 + signal.SIGPIPE

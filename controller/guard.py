@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from controller.errors import StrataError
+from controller.streams import complain, tell
 
 _PR_SET_PDEATHSIG = 1
 _DEFECT = 70  # EX_SOFTWARE of sysexits.h; none of our own codes
@@ -62,17 +62,13 @@ def _work(work: Callable[[Announce], int], writing: int, guard: int) -> int:
     try:
         return work(announce)
     except KeyboardInterrupt:
-        print("strata: interrupted while cleaning up; `strata destroy` takes down what is left", file=sys.stderr)
+        tell("strata: interrupted while cleaning up; `strata destroy` takes down what is left")
         return 130
     except StrataError as error:
-        print(f"strata: {error}", file=sys.stderr)
-        return error.exit_code
+        return complain(error)
     except BaseException:
-        traceback.print_exc()
+        tell(traceback.format_exc())
         return _DEFECT
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
 
 
 def _forward(child: int, number: int) -> None:

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TextIO
 
+from controller.streams import write
+
 _PLAIN_EVERY_S = 5.0
 
 
@@ -45,5 +47,4 @@ class Progress:
 
     def _write(self, text: str, end: str) -> None:
         clear = "\r\x1b[2K" if self._terminal else ""
-        self._stream.write(f"{clear}{text}{end}")
-        self._stream.flush()
+        write(self._stream, f"{clear}{text}{end}")
