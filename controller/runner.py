@@ -7,6 +7,7 @@ judged, and the manifest says what can be trusted.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import time
 from collections.abc import Callable
@@ -25,8 +26,9 @@ from controller.phases import Measurement
 from controller.pki import CONTROLLER, identity
 from controller.plan import Plan
 from controller.progress import Progress
-from controller.results.finish import begin_judging, finish
-from controller.results.store import RunStore, write_atomically
+from controller.results.findings import Finding
+from controller.results.finish import finish, note_lack
+from controller.results.store import UNWRITTEN, RunStore, write_atomically
 from viz.report import write_report
 
 
@@ -185,6 +187,28 @@ def _finish(
         except StrataError as failure:
             error = error or failure
             reasons.append(f"not taken down: {failure}")
+    try:
+        error = _judge(request, database, store, progress, error, facts, reasons)
+    except StrataError as failure:  # the manifest cannot be written: what it said before stays true
+        if error is not None:
+            progress.line(f"not judged: {failure.what}")
+        error = error or failure
+    if error is not None and any(text in error.what.lower() for text in UNWRITTEN):
+        where = shlex.quote(str(store.path))
+        error.hint = f"make room, then `strata join {where}` and `strata report {where}` finish what is there"
+    return Verdict(store, error)
+
+
+def _judge(
+    request: RunRequest,
+    database: Database,
+    store: RunStore,
+    progress: Progress,
+    error: StrataError | None,
+    facts: dict[str, Any],
+    reasons: list[str],
+) -> StrataError | None:
+    """Joins, judges and reports. Returns what ended the run early, or what its data lack."""
     store.update_manifest(
         ended_unix_ns=time.time_ns(),
         versions=provenance.versions(database, facts),
@@ -195,8 +219,8 @@ def _finish(
     if not store.client_phases():
         store.update_manifest(status="complete" if error is None else "failed", reasons=reasons)
         store.record_files()
-        return Verdict(store, error)
-    begin_judging(store, reasons)
+        return error
+    note_lack(store, reasons)
     progress.status("joining")
     finished = finish(store.path, io_csv=request.plan.io_csv)
     if error is None and not finished.trusted:
@@ -207,5 +231,5 @@ def _finish(
         store.record_files([write_report(store.path)])
     except StrataError as failure:
         error = error or failure
-        store.update_manifest(status="partial", reasons=[*store.manifest()["reasons"], f"no report: {failure}"])
-    return Verdict(store, error)
+        note_lack(store, finished.manifest["reasons"], Finding("error", "report", failure.what))
+    return error

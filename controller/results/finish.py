@@ -50,15 +50,15 @@ def finish(run_dir: Path, *, io_csv: bool = True) -> FinishedRun:
     return FinishedRun(store, _conclude(store, findings), findings)
 
 
-def begin_judging(store: RunStore, reasons: list[str]) -> None:
+def note_lack(store: RunStore, reasons: list[str], finding: Finding = _NOT_JUDGED) -> None:
     """Before `finish`, which takes it back: who is interrupted in between leaves a run that says what it lacks.
 
-    `reasons`: why the run itself is not complete.
+    `reasons`: why else the run is not complete.
     """
     store.update_manifest(
         status="partial",
-        reasons=[*reasons, str(_NOT_JUDGED)],
-        findings=[*store.manifest().get("findings", []), asdict(_NOT_JUDGED)],
+        reasons=[*reasons, str(finding)],
+        findings=[*store.manifest().get("findings", []), asdict(finding)],
     )
 
 

@@ -31,6 +31,10 @@ UNLISTED = frozenset({MANIFEST})
 _RUN_DEPTHS = (2, 4)
 
 
+#: In the errors of what could not be written.
+UNWRITTEN = ("no space left on device", "cannot write")
+
+
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
     """Turn an operating system's refusal to write into one clear error that names the path."""

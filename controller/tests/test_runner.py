@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,10 +27,10 @@ from controller.tests.synthetic.run import write_run
 PHASES = (Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),)
 
 
-def end(store: RunStore, error: RunError | None) -> None:
+def end(store: RunStore, error: RunError | None) -> runner.Verdict:
     request: Any = SimpleNamespace(keep=True, plan=SimpleNamespace(database=SimpleNamespace(settings={}), io_csv=True))
     database: Any = SimpleNamespace(name="stand-in", version="1", durability=dict)
-    runner._finish(request, database, store, Progress(), error, {})
+    return runner._finish(request, database, store, Progress(), error, {})
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,32 @@ def test_a_run_that_was_not_judged_is_never_complete(
     assert manifest["reasons"] == [*reasons, "run: its data have not been joined and judged"]
     judged = finish(store.path).manifest  # as `strata join` does
     assert (judged["status"], judged["reasons"]) == (status, reasons)
+
+
+@pytest.mark.parametrize("full", ["a joined table", "the manifest", "the report"])
+def test_what_a_full_disk_had_no_room_for_is_made_by_the_commands_that_the_hint_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    store = write_run(tmp_path / "my results", phases=PHASES, nodes=("node1",)).store
+    names = {"a joined table": "summary.csv", "the manifest": "manifest.json", "the report": "report.html"}
+    opened = Path.open
+
+    def no_room(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if "w" in mode and names[full] in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return opened(path, mode, *arguments, **options)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "open", no_room)
+        verdict = end(store, None)
+    assert verdict.exit_code in (4, 5) and verdict.error is not None
+    assert "no space left on device" in verdict.error.what
+    commands = re.findall("`(.+?)`", verdict.error.hint)
+    assert [shlex.split(command)[:2] for command in commands] == [["strata", "join"], ["strata", "report"]]
+    assert [cli.main(shlex.split(command)[1:]) for command in commands] == [0, 0]
+    manifest = store.manifest()
+    assert (manifest["status"], manifest["reasons"]) == ("complete", [])
+    assert (store.path / "report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -43,3 +43,8 @@ def test_a_results_disk_that_fills_up(cluster: Strata, small_disk: Path) -> None
     assert "Traceback" not in answer.stderr
     assert strata.manifest()["status"] in ("partial", "failed"), "what was said before the disk was full stays true"
     assert not [p for p in cluster.processes() if p.name() == "strata-iotrace"]
+    assert f"`strata join {strata.latest()}`" in answer.stderr
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    answer = strata("join")
+    assert answer.returncode in (0, 5), answer.stderr  # 5: what there was no room to collect is lost
+    assert not [reason for reason in strata.manifest()["reasons"] if "not been joined" in reason]
