@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from controller.ansible_environment import environment
 from controller.errors import ConfigError
 from controller.pki import AUTHORITY, CONTROLLER
 
@@ -133,11 +132,10 @@ def _groups_hint(database: str) -> str:
 
 
 def _ask_ansible(source: Path) -> dict[str, Any]:
-    program = Path(sys.executable).with_name("ansible-inventory")
-    command = [str(program) if program.exists() else "ansible-inventory", "-i", str(source), "--list"]
+    command = ["ansible-inventory", "-i", str(source), "--list"]
     # A file that is no inventory must be an error and not a host with a strange name.
     strict = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_INVENTORY_ENABLED": "yaml,ini"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | strict)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment() | strict)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()
         raise ConfigError(f"inventory {source} cannot be read: {lines[0] if lines else 'unknown error'}")

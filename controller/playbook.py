@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,28 +15,11 @@ from typing import Any
 
 import ansible_runner
 
+from controller import ansible_environment
 from controller.errors import DeployError
 from controller.inventory import Inventory
 
-ANSIBLE_DIR = Path(__file__).resolve().parent.parent / "ansible"
 Progress = Callable[[str], None]
-
-# Passed on from the user's environment: how the nodes are reached, passwords, which are in no inventory, and where
-# Ansible keeps its own files. Anything else would change what is done, or what we are told of it.
-OF_THE_USER = frozenset(
-    {
-        "ANSIBLE_BECOME_PASSWORD_FILE",
-        "ANSIBLE_CONNECTION_PASSWORD_FILE",
-        "ANSIBLE_HOME",
-        "ANSIBLE_HOST_KEY_CHECKING",
-        "ANSIBLE_PRIVATE_KEY_FILE",
-        "ANSIBLE_REMOTE_PORT",
-        "ANSIBLE_REMOTE_USER",
-        "ANSIBLE_SSH_COMMON_ARGS",
-        "ANSIBLE_VAULT_IDENTITY_LIST",
-        "ANSIBLE_VAULT_PASSWORD_FILE",
-    }
-)
 
 # What a long message is cut to: what happened stands first, and the log holds all of it.
 MESSAGE_CHARS = 2000
@@ -115,16 +97,15 @@ def run_playbook(
     private.mkdir(parents=True)
     hosts = inventory.path / "hosts.yml" if inventory.path.is_dir() else inventory.path
     try:
-        with _signals_restored(), _users_settings_hidden():
+        with _signals_restored(), _environment_of_ansible():
             outcome = ansible_runner.run(
                 private_data_dir=str(private),
-                project_dir=str(ANSIBLE_DIR / "playbooks"),
+                project_dir=str(ansible_environment.ANSIBLE_DIR / "playbooks"),
                 playbook=f"{name}.yml",
                 inventory=str(hosts),
                 extravars=dict(variables),
                 limit=",".join(limit) or None,
                 tags=tags,
-                envvars=_environment(),
                 event_handler=events,
                 quiet=True,
                 suppress_env_files=True,
@@ -155,26 +136,17 @@ def _signals_restored() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _users_settings_hidden() -> Iterator[None]:
-    """ansible-runner hands our environment on, in which Ansible's own variables come before our ansible.cfg."""
-    hidden = [name for name in os.environ if name.startswith("ANSIBLE_") and name not in OF_THE_USER]
-    before = {name: os.environ.pop(name) for name in hidden}
+def _environment_of_ansible() -> Iterator[None]:
+    """ansible-runner hands our environment on: it can be told what to add, and not what to leave out."""
+    before = dict(os.environ)
+    wanted = ansible_environment.environment()
     try:
+        os.environ.clear()
+        os.environ.update(wanted)
         yield
     finally:
+        os.environ.clear()
         os.environ.update(before)
-
-
-def _environment() -> dict[str, str]:
-    """Ansible's programs lie beside our Python. Nodes get keys over ssh: ansible-runner would not ask who they are."""
-    return {
-        "ANSIBLE_CONFIG": str(ANSIBLE_DIR / "ansible.cfg"),
-        "ANSIBLE_FORCE_COLOR": "false",
-        "ANSIBLE_HOST_KEY_CHECKING": os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "true"),
-        "ANSIBLE_NOCOLOR": "true",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        "PYTHONUNBUFFERED": "1",
-    }
 
 
 def _keep_log(stdout: Path, log: Path) -> None:

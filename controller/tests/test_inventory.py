@@ -66,6 +66,26 @@ def test_the_local_inventory() -> None:
     assert inventory.node("node2").variables["hdfs_replication"] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ANSIBLE_VARS_ENABLED", ""),
+        ("ANSIBLE_INVENTORY_IGNORE", ".yml"),
+        ("ANSIBLE_INVENTORY_EXPORT", "true"),
+        ("ANSIBLE_DEBUG", "true"),
+        ("ANSIBLE_CONFIG", "theirs.cfg"),
+    ],
+)
+def test_the_users_settings_of_ansible_change_no_inventory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    before = load_inventory(LOCAL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.cfg").write_text("[defaults]\nvars_plugins_enabled =\n")
+    monkeypatch.setenv(name, value)
+    assert load_inventory(LOCAL) == before
+
+
 def test_order_is_the_inventorys(tmp_path: Path) -> None:
     assert [node.name for node in load_inventory(write(tmp_path)).nodes] == ["m", "n1", "n2", "c1"]
 

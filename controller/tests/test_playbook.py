@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-import controller.playbook
+from controller import ansible_environment
 from controller.inventory import Inventory, load_inventory
 from controller.playbook import run_playbook
 
@@ -55,7 +55,7 @@ def settings_seen(tmp_path: Path, inventory: Inventory, monkeypatch: pytest.Monk
     note = {"content": asked, "dest": str(tmp_path / "seen")}
     play = {"hosts": "all", "gather_facts": False, "tasks": [{"name": "Note", "ansible.builtin.copy": note}]}
     (ansible / "playbooks" / "note.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-    monkeypatch.setattr(controller.playbook, "ANSIBLE_DIR", ansible)
+    monkeypatch.setattr(ansible_environment, "ANSIBLE_DIR", ansible)
     lines: list[str] = []
     state = tmp_path / "state"
     changes = run_playbook("note", inventory, {}, verb="deploy", state_dir=state, progress=lines.append)
