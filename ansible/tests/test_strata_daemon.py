@@ -356,3 +356,26 @@ def test_the_log_that_a_server_writes_itself_is_shown_after_what_it_printed(laun
     assert until(lambda: not runs(launcher.pid))
     message = launcher("wait", "--pidfile", str(launcher.pidfile)).stderr
     assert message.index("one.log:\nprinted") < message.index(f"last lines of {own}:\nwhy")
+
+
+@pytest.mark.parametrize("by", ["launcher", "systemd"])
+def test_a_long_log_is_cut_to_its_end_while_its_daemon_goes_on_printing(launcher: Launcher, by: str) -> None:
+    log, told = launcher.folder / "logs" / "one.log", launcher.folder / "told"
+    printing = ["bash", "-c", f"until [ -e {told} ]; do sleep 0.05; done; echo and more; exec sleep 300"]
+    launcher.start(printing)
+    line = b"x" * (1 << 20) + b"\n"
+    with log.open("ab") as file:
+        file.writelines([line] * 70)
+        file.write(b"the last\n")
+    if by == "launcher":
+        assert state(launcher.start(printing)) == (False, "running")
+    else:
+        launcher("check", "One", "--pidfile", str(launcher.pidfile))
+    kept = log.stat().st_size
+    assert 30 << 20 < kept < 33 << 20
+    told.touch()
+    deadline = time.monotonic() + 10
+    while log.stat().st_size == kept and time.monotonic() < deadline:
+        time.sleep(0.05)
+    lines = log.read_bytes().splitlines(keepends=True)
+    assert lines[-2:] == [b"the last\n", b"and more\n"] and set(lines[:-2]) == {line}

@@ -31,6 +31,8 @@ LOG_TAIL_LINES = 8
 LOG_LINE_CHARS = 200
 # Beside a daemon's log: the folder of those that servers write and roll themselves.
 OWN_LOGS = "servers"
+# What a daemon prints is cut to its last half of this whenever the daemon is started or looked after.
+LOG_BYTES = 64 * 1024 * 1024
 POLL_S = 0.05
 # In the environment of a daemon, and so of all that it starts: the path of its pid file.
 MARK = "STRATA_PIDFILE"
@@ -257,6 +259,18 @@ def last_lines(log: Path) -> str:
     return "\n".join(["", f"last lines of {log}:", *tail]) if tail else ""
 
 
+def bound(log: Path) -> None:
+    """Leaves the end of a log that has grown long. Whoever has it open appends, and goes on behind that."""
+    if log.is_file() and log.stat().st_size > LOG_BYTES:
+        with log.open("r+b") as file:
+            file.seek(-LOG_BYTES // 2, os.SEEK_END)
+            file.readline()
+            end = file.read()
+            file.truncate(0)
+            file.seek(0)
+            file.write(end)
+
+
 @dataclasses.dataclass(frozen=True)
 class Start:
     """What is to be started."""
@@ -277,6 +291,7 @@ def start(wanted: Start) -> str:
     """Makes sure that the wanted process runs; returns ``running``, ``started`` or ``restarted``."""
     mark = fingerprint_of(wanted.command, wanted.environment, wanted.cwd, wanted.watched)
     record = read_record(wanted.pidfile)
+    bound(wanted.log)
     running = record is not None and record.process.alive()
     if running and record is not None and record.fingerprint == mark:
         return "running"
@@ -320,6 +335,8 @@ def launch(wanted: Start, mark: str) -> None:
 def check(name: str, pidfile: Path, ports: list[str], mark: str) -> str:
     """``running`` as wanted, ``outdated`` or ``stopped``; a port that a stopped daemon needs must be free."""
     record = read_record(pidfile)
+    if record:
+        bound(record.log)
     if record and record.process.alive():
         return "running" if record.fingerprint == mark else "outdated"
     for endpoint in ports:
@@ -422,6 +439,7 @@ def run_start(options: argparse.Namespace) -> dict[str, object]:
 def run_note(options: argparse.Namespace) -> dict[str, object]:
     process = read_process(options.pid) or Process(options.pid, 0)
     mark = fingerprint_of([], {}, Path(), options.watch)
+    bound(options.log)
     options.pidfile.parent.mkdir(parents=True, exist_ok=True)
     write_record(options.pidfile, Record(process, mark, options.name, options.log, tuple(options.port)))
     return {"changed": True, "state": "noted"}
