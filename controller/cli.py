@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -45,8 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Exit codes: 0 ok, 1 threshold, 2 usage or configuration, 3 preflight or deploy, 4 run failed,
     5 incomplete data, 130 interrupted."""
     reopen()
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
     try:
+        if unknown:
+            verb = options.verb.__name__.removeprefix("_")
+            hint = f"`strata {verb} --help` says what it takes"
+            raise ConfigError(f"{verb} does not take {' '.join(unknown)}", hint=hint)
         return int(options.verb(options))
     except StrataError as error:
         return complain(error)
@@ -80,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("--output", type=Path, default=RESULTS, metavar="DIR", help="where results lie")
-    output.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    shown = argparse.ArgumentParser(add_help=False, parents=[output])
+    shown.add_argument("--format", choices=("table", "json", "csv"), default="table")
     target = argparse.ArgumentParser(add_help=False)
     target.add_argument("run", metavar="RUN", nargs="?", default="latest", help="a run's folder or id, or `latest`")
 
@@ -97,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("servers", type=int, metavar="N", help="how many data servers there shall be")
     sub.set_defaults(verb=_scale)
     verbs.add_parser("destroy", help="take down what was deployed", parents=[common]).set_defaults(verb=_destroy)
-    sub = verbs.add_parser("run", help="run an experiment", parents=[experiment, common, output])
+    sub = verbs.add_parser("run", help="run an experiment", parents=[experiment, common, shown])
     sub.add_argument("--repeat", type=int, default=1, metavar="N", help="run it N times")
     sub.add_argument("--tag", action="append", default=[], metavar="K=V", help="a label kept in the manifest")
     sub.add_argument("--dry-run", action="store_true", help="print the plan and stop")
@@ -105,10 +111,11 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--resume", type=Path, metavar="DIR", help="go on with a scaling experiment that was cut short")
     sub.add_argument("--fail-on", action="append", default=[], metavar="COND", help="e.g. content-run.read.p99_us>5000")
     sub.set_defaults(verb=_run)
-    verbs.add_parser("list", help="list the runs", parents=[output]).set_defaults(verb=_list)
-    verbs.add_parser("show", help="show a run's summary", parents=[target, output]).set_defaults(verb=_show)
+    verbs.add_parser("list", help="list the runs", parents=[shown]).set_defaults(verb=_list)
+    verbs.add_parser("show", help="show a run's summary", parents=[target, shown]).set_defaults(verb=_show)
     verbs.add_parser("join", help="make a run's joined tables again", parents=[target, output]).set_defaults(verb=_join)
-    verbs.add_parser("export", help="pack a run into one file", parents=[target, output]).set_defaults(verb=_export)
+    text = "pack a run or a scaling experiment into one file, in the folder where you are"
+    verbs.add_parser("export", help=text, description=text, parents=[target, output]).set_defaults(verb=_export)
     verbs.add_parser(
         "report", help="draw the report of a run or a scaling experiment again", parents=[target, output]
     ).set_defaults(verb=_report)
@@ -314,20 +321,25 @@ def _tag(text: str) -> tuple[str, str]:
 
 
 def _find(options: argparse.Namespace) -> RunStore:
+    """A run by its folder, from here or from where results lie, or by its id."""
     name = str(options.run)
+    where = "" if options.output == RESULTS else f" --output {shlex.quote(str(options.output))}"
+    hint = f"`strata list{where}` shows the runs"
     if name == "latest":
-        found = runs(options.output)
-        if not found:
+        if not (found := runs(options.output)):
             raise ConfigError(f"there is no run in {options.output}/", hint="`strata run demo` makes one")
         return found[-1]
+    for folder in (Path(name), options.output / name):
+        if (folder / MANIFEST).is_file():
+            return RunStore.open(folder)
     if Path(name).is_dir():
-        if not (Path(name) / MANIFEST).is_file():
-            raise ConfigError(f"{name} is no run's folder: it has no {MANIFEST}", hint="`strata list` shows the runs")
-        return RunStore.open(Path(name))
+        raise ConfigError(f"{name!r} is no run's folder: it has no {MANIFEST}", hint=hint)
+    if "/" in name:
+        raise ConfigError(f"no run's folder {name!r}", hint=hint)
     for store in runs(options.output):
         if store.run_id == name:
             return store
-    raise ConfigError(f"no run {name!r} in {options.output}/", hint="`strata list` shows the runs")
+    raise ConfigError(f"no run {name!r} in {options.output}/", hint=hint)
 
 
 def _list(options: argparse.Namespace) -> int:

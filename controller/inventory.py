@@ -100,9 +100,10 @@ class Inventory:
 def load_inventory(path: Path | str) -> Inventory:
     """Reads an inventory file or folder (then its ``hosts.yml``). ConfigError when it cannot be used."""
     given = Path(path)
-    source = given / "hosts.yml" if (given / "hosts.yml").is_file() else given
+    source = given / "hosts.yml" if given.is_dir() else given
     if not source.exists():
-        raise ConfigError(f"no inventory at {given}", hint="give a file or folder with -i, such as inventories/local")
+        what = f"no inventory at {given}" if source == given else f"inventory {given}: the folder has no hosts.yml"
+        raise ConfigError(what, hint="give a file or folder with -i, such as inventories/local")
     listing = _ask_ansible(source)
     groups = {name: _members(listing, name) for name in listing if name != "_meta"}
     variables = listing.get("_meta", {}).get("hostvars", {})
@@ -137,8 +138,11 @@ def _ask_ansible(source: Path) -> dict[str, Any]:
     strict = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_INVENTORY_ENABLED": "yaml,ini"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment() | strict)
     if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()
-        raise ConfigError(f"inventory {source} cannot be read: {lines[0] if lines else 'unknown error'}")
+        lines = done.stderr.splitlines()
+        # The reason stands in a warning of the first plugin that tried, the error names the file only.
+        why = [line.partition(" plugin: ")[2] for line in lines if "Failed to parse inventory with" in line]
+        said = [*filter(None, why), *(line for line in lines if "ERROR" in line), *lines, "unknown error"]
+        raise ConfigError(f"inventory {source} cannot be read: {said[0]}")
     listing: dict[str, Any] = json.loads(done.stdout)
     return listing
 

@@ -105,8 +105,11 @@ def _create(request: RunRequest) -> RunStore:
                 },
             }
         )
-    except (RunError, OSError) as error:
-        raise DeployError(f"no place for the results: {error}", hint="free some space, or give --output") from error
+    except RunError as error:
+        raise DeployError(f"no place for the results: {error.what}", hint="make room, or give --output") from error
+    except OSError as error:
+        what = f"no place for the results: {error.filename}: {error.strerror}"
+        raise DeployError(what, hint="give another --output") from error
     return store
 
 

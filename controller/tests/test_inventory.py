@@ -144,7 +144,7 @@ def test_a_port_that_is_no_number(tmp_path: Path, port: str) -> None:
             "all: {children: {hbase_master: {hosts: {m: {strata_address: 127.0.0.1}}}}}",
             "hbase_regionserver is missing",
         ),
-        ("all: [this is\n no: inventory", "cannot be read"),
+        ("all: [this is\n no: inventory", "cannot be read: YAML parsing failed"),
         ("- a\n- b\n", "cannot be read"),
     ],
 )

@@ -81,6 +81,12 @@ def test_a_table_for_programs_has_its_header_also_without_rows(store: RunStore) 
     assert json.loads(screens.run(store, "json"))["summary"] == json.loads(screens.run_list([], "json")) == []
 
 
+@pytest.mark.parametrize("name", ["latest", "synthetic/latest", "synthetic/{}", "{}"])
+def test_a_run_is_found_where_the_results_lie(store: RunStore, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", name.format(store.run_id), "--output", str(store.path.parent.parent)]) == 0
+    assert f"run {store.run_id}" in capsys.readouterr().out
+
+
 def test_a_folder_without_runs_is_said_beside_the_empty_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
