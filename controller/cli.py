@@ -376,6 +376,8 @@ def _export(options: argparse.Namespace) -> int:
         folder = _find(options).path
     name = f"{folder.parent.name}-{folder.name}"
     archive = Path(f"{name}.tar.gz").resolve()
+    if folder in archive.parents:
+        raise ConfigError(f"the archive of {folder} would lie in it", hint="go to another folder, and name this one")
     with disk_errors(archive), TemporaryDirectory(prefix=".export-", dir=archive.parent) as beside:
         made = shutil.make_archive(f"{beside}/{name}", "gztar", root_dir=folder.parent, base_dir=folder.name)
         Path(made).replace(archive)  # whole, or not there

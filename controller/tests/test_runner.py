@@ -173,6 +173,8 @@ def test_an_export_is_whole_or_not_there(
     assert f"no space left on device while writing {tmp_path}/here/{name}" in capsys.readouterr().err
     assert list(Path().iterdir()) == []
     monkeypatch.undo()
+    monkeypatch.chdir(store.joined(""))
+    assert cli.main(["export", str(store.path)]) == 2, "it would pack itself"
     monkeypatch.chdir(tmp_path / "here")
     assert cli.main(["export", str(store.path)]) == 0
     assert [path.name for path in Path().iterdir()] == [name]
