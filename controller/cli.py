@@ -15,7 +15,7 @@ from typing import Any
 
 from controller import deploy, doctor, guard, screens
 from controller.databases import make_database
-from controller.errors import ConfigError, DataError, RunError, StrataError
+from controller.errors import ConfigError, DataError, InterruptedRunError, RunError, StrataError
 from controller.experiment import WORKLOADS, Experiment, load_experiment, preset_names
 from controller.inventory import Inventory, load_inventory
 from controller.plan import Plan, PlannedNode, make_plan
@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell(f"strata: {error.filename or ''}: {error.strerror}".replace(" : ", " "))
         return RunError.exit_code
     except KeyboardInterrupt:
-        tell("strata: interrupted")
-        return 130
+        by_half = options.verb in (_deploy, _scale, _destroy)
+        hint = "the same command goes on where it ended; `strata destroy` takes down what is there" if by_half else ""
+        return complain(InterruptedRunError("interrupted", hint=hint))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,7 +83,14 @@ def _parser() -> argparse.ArgumentParser:
         "-i", "--inventory", default=str(ROOT / "inventories" / "local"), help="inventory file or folder"
     )
     common = argparse.ArgumentParser(add_help=False, parents=[place])
-    common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
+    common.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="settings",
+        help="instead of the experiment's own",
+    )
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("--output", type=Path, default=RESULTS, metavar="DIR", help="where results lie")
     shown = argparse.ArgumentParser(add_help=False, parents=[output])
@@ -102,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = verbs.add_parser("scale", help="grow or shrink what was deployed, its data kept", parents=[place])
     sub.add_argument("servers", type=int, metavar="N", help="how many data servers there shall be")
     sub.set_defaults(verb=_scale)
-    verbs.add_parser("destroy", help="take down what was deployed", parents=[common]).set_defaults(verb=_destroy)
+    verbs.add_parser("destroy", help="take down what was deployed", parents=[place]).set_defaults(verb=_destroy)
     sub = verbs.add_parser("run", help="run an experiment", parents=[experiment, common, shown])
     sub.add_argument("--repeat", type=int, default=1, metavar="N", help="run it N times")
     sub.add_argument("--tag", action="append", default=[], metavar="K=V", help="a label kept in the manifest")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller import cli
+from controller import cli, deploy
 from controller.errors import ConfigError
 from controller.experiment import load_experiment, preset_names
 
@@ -155,6 +155,7 @@ def test_a_database_that_is_no_mapping_takes_no_setting(tmp_path: Path, database
         (["show", "x", "--output", "inventories"], 2, "`strata list --output inventories` shows the runs"),
         (["show", ""], 2, "'' is no run's folder"),
         (["join", "--format", "json"], 2, "join does not take --format\n  do: `strata join --help`"),
+        (["destroy", "-i", "nowhere", "--set", "a=1"], 2, "destroy does not take --set a=1"),
         (["plan", "demo", "--repeat", "2"], 2, "plan does not take --repeat 2"),
         (["run", "demo", "--output", "README.md"], 3, "Not a directory\n  do: give another --output"),
         (["plan", "demo", "-i", "inventories"], 2, "inventory inventories: the folder has no hosts.yml"),
@@ -179,6 +180,18 @@ def test_a_reader_that_leaves_early_is_no_error_to_speak_of(verb: str) -> None:
         assert running.stdout is not None and running.stderr is not None
         running.stdout.close()
         assert (running.stderr.read(), running.wait()) == ("", 141)
+
+
+def test_an_interrupted_deployment_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploy, "run_playbook", interrupted)
+    monkeypatch.setattr(cli, "_state_dir", lambda _: tmp_path)
+    assert cli.main(["deploy"]) == 130
+    assert "interrupted\n  do: the same command goes on" in capsys.readouterr().err
 
 
 def test_another_pipe_that_breaks_is_an_error(
