@@ -196,10 +196,16 @@ def _finish(
         if error is not None:
             progress.line(f"not judged: {failure.what}")
         error = error or failure
-    if error is not None and any(text in error.what.lower() for text in UNWRITTEN):
+    if error is not None and _had_no_room(store, error.what):
         where = shlex.quote(str(store.path))
         error.hint = f"make room, then `strata join {where}` and `strata report {where}` finish what is there"
     return Verdict(store, error)
+
+
+def _had_no_room(store: RunStore, what: str) -> bool:
+    """Whether it is this folder that could not be written, and not one of a node."""
+    here = any(str(path) in what for path in (store.path, store.path.resolve()))
+    return here and any(text in what.lower() for text in UNWRITTEN)
 
 
 def _judge(

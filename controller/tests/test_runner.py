@@ -81,6 +81,13 @@ def test_what_a_full_disk_had_no_room_for_is_made_by_the_commands_that_the_hint_
     assert (store.path / "report.html").exists()
 
 
+def test_a_full_disk_of_a_node_is_not_that_of_the_results(tmp_path: Path) -> None:
+    store = write_run(tmp_path, phases=PHASES, nodes=("node1",)).store
+    what = f"cannot write /var/lib/stratabench/agent/{store.run_id}/io.bin: No space left on device"
+    error = end(store, RunError(what, node="node1", hint="make room on the node")).error
+    assert error is not None and error.hint == "make room on the node"
+
+
 @pytest.mark.parametrize(
     ("options", "before", "stays"),
     [
