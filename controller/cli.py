@@ -15,11 +15,12 @@ from typing import Any
 
 from controller import deploy, doctor, guard, screens
 from controller.databases import make_database
-from controller.errors import ConfigError, DataError, InterruptedRunError, RunError, StrataError
+from controller.errors import ConfigError, DataError, DeployError, InterruptedRunError, RunError, StrataError
 from controller.experiment import WORKLOADS, Experiment, load_experiment, preset_names
 from controller.inventory import Inventory, load_inventory
 from controller.plan import Plan, PlannedNode, make_plan
 from controller.progress import Progress
+from controller.property_check import check_properties
 from controller.results.finish import finish
 from controller.results.store import MANIFEST, RunStore, disk_errors, runs
 from controller.runner import RunRequest, Verdict, recover, run
@@ -105,7 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     ):
         verbs.add_parser(name, help=text, description=text, parents=[experiment, common]).set_defaults(verb=do)
     sub = verbs.add_parser("deploy", help="deploy the database and the agents", parents=[common])
-    sub.add_argument("--experiment", default="demo", metavar="EXP", help="whose database (default: demo)")
+    sub.add_argument(
+        "--experiment", metavar="EXP", help="whose database; its workloads are checked before (default: the demo's)"
+    )
     sub.set_defaults(verb=_deploy)
     sub = verbs.add_parser("scale", help="grow or shrink what was deployed, its data kept", parents=[place])
     sub.add_argument("servers", type=int, metavar="N", help="how many data servers there shall be")
@@ -138,11 +141,27 @@ def _doctor(_: argparse.Namespace) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     experiment, _ = load_experiment(options.experiment, options.settings)
-    plans = _make_plans(experiment, load_inventory(Path(options.inventory)))
+    inventory = load_inventory(Path(options.inventory))
+    plans = _make_plans(experiment, inventory)
     plan = plans[-1]
+    unchecked = ""
+    try:
+        _preflight(plan, inventory)
+    except DeployError as error:
+        unchecked = (
+            f"\nThe workloads' properties were not checked ({error.what}); "
+            "`strata run` does it before anything is deployed."
+        )
     times = f", {len(plans)} sizes, {experiment.scaling.repeat} runs each" if experiment.scaling else ""
-    result(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes{times}")
+    result(f"{experiment.name}: valid, {len(plan.phases)} phases on {len(plan.nodes)} nodes{times}{unchecked}")
     return 0
+
+
+def _preflight(plan: Plan, inventory: Inventory) -> None:
+    """What can be known to fail before anything is deployed. Of a scaling experiment the largest plan is enough: the
+    others differ in the regions of a table only, of which they have fewer."""
+    for unseen in check_properties(plan, inventory, _state_dir(inventory)):
+        tell(f"strata: {unseen}")
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -154,6 +173,8 @@ def _print_plans(plans: list[Plan]) -> int:
     """A JSON object for each plan, one after the other."""
     for plan in plans:
         result(plan.model_dump_json(indent=1))
+    text = "the workloads' properties were not checked; `strata validate` does it, and `strata run`, before it deploys"
+    tell(f"strata: {text}")
     return 0
 
 
@@ -182,8 +203,10 @@ def _make_plan(experiment: Experiment, inventory: Inventory) -> Plan:
 
 
 def _deploy(options: argparse.Namespace) -> int:
-    experiment, _ = load_experiment(options.experiment, options.settings)
+    experiment, _ = load_experiment(options.experiment or "demo", options.settings)
     inventory = load_inventory(Path(options.inventory))
+    if options.experiment:
+        _preflight(_make_plan(experiment, inventory), inventory)
     progress = Progress()
     settings = experiment.database.settings
     state_dir = _state_dir(inventory)
@@ -234,6 +257,7 @@ def _run(options: argparse.Namespace) -> int:
         return _run_series(options, experiment, text, inventory, plans, tags)
     if options.resume:
         raise ConfigError(f"--resume: {experiment.name} is no scaling experiment", hint="it has no key `scaling`")
+    _preflight(plans[0], inventory)
     progress = Progress()
     codes = []
     for number in range(options.repeat):
@@ -269,6 +293,7 @@ def _run_series(
             f"{experiment.name} is a scaling experiment: it takes neither --repeat nor --fail-on",
             hint="--set scaling.repeat=N says how often each size is run",
         )
+    _preflight(plans[-1], inventory)
     series = Series(
         plans=dict(zip(sorted(experiment.scaling.servers), plans, strict=True)),
         repeat=experiment.scaling.repeat,

@@ -18,7 +18,7 @@ from controller.databases.base import Database
 from controller.errors import DeployError, RunError, StrataError
 from controller.fleet import Fleet
 from controller.phase_progress import PhaseProgress
-from controller.plan import Plan, PlannedNode, PlannedPhase, PlannedShard, PlannedTrace, share
+from controller.plan import Plan, PlannedNode, PlannedPhase, PlannedShard, PlannedTrace
 from controller.progress import Progress
 from controller.results.store import RunStore
 
@@ -286,7 +286,8 @@ class Measurement:
         """Database maintenance, run on the first client node."""
         client = phase.shards[0].client
         job_id = f"{phase.name}-{verb}"
-        spec = api.AdminSpec(verb=verb, binding=self.plan.database.binding, properties=self._properties(phase))
+        properties = {**self.database.settings(), **phase.properties}
+        spec = api.AdminSpec(verb=verb, binding=self.plan.database.binding, properties=properties)
         agent = self.fleet.agents[client]
         await agent.start(api.JobSpec(job_id=job_id, deadline_ms=_ADMIN_S * 1000, admin=spec))
         end = await agent.end(job_id)
@@ -295,25 +296,16 @@ class Measurement:
         return dict(json.loads(end.status_json))
 
     def _client_job(self, phase: PlannedPhase, shard: PlannedShard) -> api.JobSpec:
-        warmup = share(phase.warmup_operations, shard.shard, shard.shards)
-        properties = {
-            **self._properties(phase),
-            "seed": str(shard.seed),
-            "warmup.operations": str(warmup),
-        }
         spec = api.ClientSpec(
             verb=phase.kind,
             binding=self.plan.database.binding,
-            properties=properties,
+            properties={**self.database.settings(), **phase.client_properties(shard)},
             threads=shard.threads,
             target_ops_per_s=shard.target_ops_per_s or 0.0,
             shard=shard.shard,
             shards=shard.shards,
         )
         return api.JobSpec(job_id=phase.name, deadline_ms=self._deadline_ms(), client=spec)
-
-    def _properties(self, phase: PlannedPhase) -> dict[str, str]:
-        return {**self.database.settings(), **phase.properties}
 
     async def _collect(self, node: str, job_id: str) -> None:
         tracer = job_id == TRACER

@@ -55,6 +55,11 @@ class PlannedPhase(_Frozen):
     properties: dict[str, str]
     shards: tuple[PlannedShard, ...]
 
+    def client_properties(self, shard: PlannedShard) -> dict[str, str]:
+        """What the client of a shard is given beside what it needs to find the database."""
+        warmup = share(self.warmup_operations, shard.shard, shard.shards)
+        return {**self.properties, "seed": str(shard.seed), "warmup.operations": str(warmup)}
+
 
 class PlannedTrace(_Frozen):
     """What is traced on a node: its data's disk, or its database processes where the disk is shared."""

@@ -52,6 +52,13 @@ EXIT_UNREADABLE = 5
 LAYERS = ("vfs_ns", "block_ns", "driver_ns", "device_ns")
 TRACING_MODES = ("block", "irq", "nvme", "scsi", "fentry", "kprobe")
 FLAG_SYNC = 1
+#: blk_status_t without `BLK_STS_`, by number; those behind have other numbers on some kernels, and no names here.
+#: Before 5.16 the kernel tells that a request failed, not why: `ioerr`.
+_NAMED_ERRORS = (
+    "notsupp", "timeout", "nospc", "transport", "target", "resv_conflict", "medium", "protection", "resource", "ioerr",
+    "dm_requeue", "again", "dev_resource",
+)  # fmt: skip
+ERRORS = ("none", *_NAMED_ERRORS, *(f"blk_status_{number}" for number in range(len(_NAMED_ERRORS) + 1, 256)))
 
 STDOUT = Path("/dev/stdout")
 
@@ -81,6 +88,7 @@ IO_COLUMNS: dict[str, pa.DataType] = {
     "path": TEXT,
     "component": TEXT,
     "tracing_mode": TEXT,
+    "error": TEXT,
 }
 SCHEMA = pa.schema(list(IO_COLUMNS.items()))
 
@@ -151,6 +159,7 @@ class Decoder:
             "path": self._texts("path", path, definitions.paths.list),
             "component": self._texts("component", component, self._components.names),
             "tracing_mode": self._texts("tracing", _known(block["tracing"], len(TRACING_MODES)), TRACING_MODES),
+            "error": self._texts("error", np.where(block["status"], block["status"], np.int32(NO_TEXT)), ERRORS),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in IO_COLUMNS], schema=SCHEMA)
 

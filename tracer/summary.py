@@ -13,11 +13,11 @@ import argparse
 import io
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -132,18 +132,20 @@ def summarise(files: Sequence[Path], by: Sequence[Sequence[str]], slowest: int, 
     summary = Summary(by, slowest)
     told = []
     for file in files:
-        rows, failed_count, firsts, lasts = 0, 0, [], []
+        rows, firsts, lasts = 0, [], []
+        errors: Counter[str] = Counter()
         trace = TraceFile(file)
         decoder = Decoder(trace, node="", start_unix_ns=None, offset_ns=0, rules=rules)
         for block, definitions in trace.requests():
-            failed_count += int(np.count_nonzero(block["status"]))
             batch = decoder.batch(block, definitions)
             summary.add(batch)
             rows += batch.num_rows
+            failures = batch["error"].drop_null().value_counts().to_pylist()
+            errors.update({one["values"]: one["counts"] for one in failures})
             firsts.append(pc.min(batch["t_unix_ns"]).as_py())
             lasts.append(pc.max(pc.add(batch["t_unix_ns"], batch["total_ns"].fill_null(0))).as_py())
         times = {"first_unix_ns": min(firsts, default=None), "last_unix_ns": max(lasts, default=None)}
-        told.append({"file": str(file), "rows": rows, "failed": failed_count, **times, "status": read_status(file)})
+        told.append({"file": str(file), "rows": rows, "errors": errors, **times, "status": read_status(file)})
     return {"schema_version": 1, "files": told, **summary.report()}
 
 

@@ -47,8 +47,9 @@ def _older(file: dict[str, Any], files: list[dict[str, Any]]) -> list[dict[str, 
 
 def _file(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:
     yield from _about(file, files)
-    if file["failed"]:
-        yield f"  {file['failed']:,} failed: the kernel completed them with an error, of which its log (dmesg) tells"
+    if errors := file["errors"]:
+        named = ", ".join(f"{count:,} {error}" for error, count in sorted(errors.items()))
+        yield f"  {sum(errors.values()):,} failed ({named}), of which the kernel's log (dmesg) may tell more"
 
 
 def _about(file: dict[str, Any], files: list[dict[str, Any]]) -> Iterable[str]:

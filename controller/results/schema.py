@@ -272,6 +272,7 @@ IO_ROW_MEANINGS: dict[str, tuple[str, str]] = {
     "path": ("", "path of the file"),
     "component": ("", "part of the database that the file belongs to"),
     "tracing_mode": ("", "how the driver was timed for this request, see tracer.md"),
+    "error": ("", "why the request failed, the kernel's name (`medium`, `nospc`, `ioerr`); empty: it has not failed"),
 }
 
 TABLES = (OPS, IO, JOINED, SUMMARY, OPERATION_LOG, SCALING, LAW)

@@ -40,6 +40,7 @@ def check_traces(run: Run) -> list[Finding]:
             trace = read_trace(run, node)
             findings += _restarted(node, folder / "database_pids.json")
             findings += _check_node(node, trace, rows_by_device(run, node))
+            findings += _failed_requests(run, node)
     return findings
 
 
@@ -104,6 +105,20 @@ def _tracers_own_doubts(node: str, trace: dict[str, Any]) -> list[Finding]:
     return findings
 
 
+def _failed_requests(run: Run, node: str) -> list[Finding]:
+    rows = _io_columns(run, node, "device", "mode", "error")
+    if "error" not in rows.column_names:  # made by a strata that did not tell
+        return []
+    counted = rows.filter(rows["error"].is_valid()).group_by(["device", "mode", "error"]).aggregate([([], "count_all")])
+    by_device: dict[str, list[str]] = {}
+    for row in counted.sort_by([(name, "ascending") for name in ("device", "mode", "error")]).to_pylist():
+        by_device.setdefault(row["device"], []).append(f"{row['count_all']} {row['mode']} ({row['error']})")
+    return [
+        Finding("warning", f"{node}/{device}", f"requests failed: {', '.join(failed)}; see this node's kernel log")
+        for device, failed in by_device.items()
+    ]
+
+
 def _throttled(where: str, device: dict[str, Any], timed: bool) -> list[Finding]:
     if not device.get("throttled"):
         return []
@@ -157,14 +172,21 @@ def diskstats_growth(device: dict[str, Any]) -> int | None:
 
 def rows_by_device(run: Run, node: str) -> dict[str, int]:
     """I/O rows of one node per device; empty when it has none."""
-    path = run.store.node_dir(node) / "io.parquet"
-    if not path.is_file():
+    if not (run.store.node_dir(node) / "io.parquet").is_file():
         return {}
+    devices = _io_columns(run, node, "device")["device"]
+    return {entry["values"]: entry["counts"] for entry in devices.value_counts().to_pylist()}
+
+
+def _io_columns(run: Run, node: str, *names: str) -> pa.Table:
+    """These columns of a node's I/O rows, all text, without those that the file has not."""
+    path = run.store.node_dir(node) / "io.parquet"
     try:
-        devices = pq.read_table(path, columns=["device"])["device"].cast(pa.string())
+        known = pq.read_schema(path).names
+        rows = pq.read_table(path, columns=[name for name in names if name in known])
+        return rows.cast(pa.schema([(name, pa.string()) for name in rows.column_names]))
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{path} cannot be read: {error}", node=node) from error
-    return {entry["values"]: entry["counts"] for entry in devices.value_counts().to_pylist()}
 
 
 def check_layer_sums(run: Run) -> list[Finding]:

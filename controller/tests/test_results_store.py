@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.errors import DataError, RunError
+from controller.errors import ConfigError, DataError, RunError
 from controller.results.convert import write_csv
 from controller.results.store import RunStore, _unquoted_lines, count_rows, new_folder, runs, write_atomically
 
@@ -34,7 +34,8 @@ def test_runs_lists_every_run_once_oldest_first(tmp_path: Path) -> None:
     for store in created:
         store.write_manifest({})
     assert [store.run_id for store in runs(tmp_path)] == sorted(store.run_id for store in created)
-    assert runs(tmp_path / "nothing") == []
+    with pytest.raises(ConfigError, match="no results in .*/nothing: No such file"):
+        runs(tmp_path / "nothing")
 
 
 def test_runs_of_a_scaling_experiment_are_listed_too(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -232,6 +233,19 @@ def test_requests_that_their_cgroup_holds_back_are_a_warning(store: RunStore, pr
     finished = finish(store.path)
     assert finished.trusted
     only(finished.findings, "node1/loop1", "3 of", "io.max", where)
+
+
+def test_requests_that_failed_are_a_warning_and_named(store: RunStore) -> None:
+    path = store.node_dir("node1") / "io.parquet"
+    rows = pq.read_table(path)
+    errors: list[str | None] = [None] * rows.num_rows
+    reads = [at for at, mode in enumerate(rows["mode"].to_pylist()) if mode == "R"]
+    writes = [at for at, mode in enumerate(rows["mode"].to_pylist()) if mode == "W"]
+    errors[reads[0]], errors[reads[5]], errors[writes[3]] = "medium", "medium", "timeout"
+    pq.write_table(rows.append_column("error", pa.array(errors, pa.string())), path)
+    finished = finish(store.path)
+    assert finished.trusted
+    only(finished.findings, "node1/loop1", "2 R (medium), 1 W (timeout)", "kernel log")
 
 
 @pytest.mark.parametrize(("at_end", "found"), [(12, 0), (13, 1), (None, 1)])

@@ -9,6 +9,7 @@
 #include <linux/blk-mq.h>
 #include <linux/fdtable.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/sched.h>
 #include <linux/tcp.h>
 #include <net/tcp.h>

@@ -173,6 +173,7 @@ static __always_inline bool filters_tasks(void)
 
 #define measures_vfs SETTING(measures_vfs)
 #define uring_own(flight, current, bio, of, in_ring) (in_ring)
+#define uring_goes_elsewhere(current, now) ((void)0)
 
 /* The number of the call that the task is in, read where the entry to the kernel has left it. */
 static __always_inline u64 number_of_call(struct task_struct *current, u64 *cell)

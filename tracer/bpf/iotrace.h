@@ -372,6 +372,9 @@ static inline int call_is_timed(__u32 kind)
 	return kind >= IOTRACE_CALL_TIMED && kind <= IOTRACE_CALL_SYNC;
 }
 
+/* With --vfs: whether the call is one on a file that may be read from a disk, and went to a disk that is not traced. */
+enum iotrace_on_file { IOTRACE_OFF_FILE, IOTRACE_ON_FILE, IOTRACE_ON_FILE_ELSEWHERE };
+
 /* The system call that a task is in, or was in last. */
 struct call {
 	__u64 enter_ns;
@@ -381,7 +384,7 @@ struct call {
 	__u16 number;
 	__u16 wait; /* the task's place among the waits, from its first one on; 0 = none yet */
 	__u8 kind;  /* enum iotrace_call */
-	__u8 on_file;
+	__u8 on_file; /* enum iotrace_on_file */
 	__u8 waits;  /* for requests: has a place, or had */
 	__u8 is_new; /* see again.bpf.h */
 };

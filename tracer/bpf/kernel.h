@@ -7,6 +7,7 @@
 #ifndef IOTRACE_KERNEL_H
 #define IOTRACE_KERNEL_H
 
+#include <linux/magic.h>
 #include <linux/types.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -19,8 +20,14 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+struct file_system_type {
+	int fs_flags;
+};
+
 struct super_block {
 	__u32 s_dev;
+	struct file_system_type *s_type;
+	unsigned long s_magic;
 };
 
 struct address_space;
@@ -380,6 +387,7 @@ enum {
 #define S_IFBLK 0060000
 #define S_IFREG 0100000
 #define S_IFSOCK 0140000
+#define FS_REQUIRES_DEV 1 /* include/linux/fs.h */
 #define PAGE_MAPPING_FLAGS 3UL /* anonymous or movable: no file behind it */
 
 #endif

@@ -109,6 +109,16 @@ static __always_inline void own_by_thread(struct iotrace_flight *flight, struct 
 		wait_for(call, flight, bio);
 }
 
+/* The bio is for a disk that is not traced. */
+static __always_inline void goes_elsewhere(struct task_struct *current, __u64 now)
+{
+	struct call *call = latest_call(current);
+
+	if (call && call->on_file)
+		call->on_file = IOTRACE_ON_FILE_ELSEWHERE;
+	uring_goes_elsewhere(current, now);
+}
+
 static __always_inline void flight_own(void *ctx, struct iotrace_flight *flight, struct bio *bio)
 {
 	struct task_struct *current = task_now();

@@ -47,8 +47,11 @@ static __always_inline struct iotrace_flight *bio_comes(void *ctx, struct bio *b
 	struct iotrace_flight *flight;
 	__u32 device = device_of_bio(bio);
 
-	if (!is_traced(device))
+	if (!is_traced(device)) {
+		if (measures_vfs)
+			goes_elsewhere(task_now(), now);
 		return NULL;
+	}
 	/* The place of one that was seen to come, and was held back, need not be the first of its bucket. */
 	flight = may_have_been_held() ? flight_claim((__u64)bio) : bio_claim((__u64)bio);
 	if (!flight)

@@ -55,11 +55,23 @@ static __always_inline struct inode *inode_of_descriptor(struct task_struct *cur
 	return file ? PEEK(file, file, f_inode) : NULL;
 }
 
-static __always_inline bool is_on_regular_file(struct task_struct *current, struct pt_regs *regs)
+/* A regular file that may be read from a disk: not of /proc or tmpfs, but of an overlay, which has no disk of its own. */
+static __always_inline bool may_be_on_disk(struct inode *inode)
+{
+	struct super_block *super;
+
+	if ((PEEK(inode, inode, i_mode) & S_IFMT) != S_IFREG)
+		return false;
+	super = PEEK(inode, inode, i_sb);
+	return PEEK(file_system_type, PEEK(super_block, super, s_type), fs_flags) & FS_REQUIRES_DEV ||
+	       PEEK(super_block, super, s_magic) == OVERLAYFS_SUPER_MAGIC;
+}
+
+static __always_inline bool is_on_file_of_disk(struct task_struct *current, struct pt_regs *regs)
 {
 	struct inode *inode = inode_of_descriptor(current, regs);
 
-	return inode && (PEEK(inode, inode, i_mode) & S_IFMT) == S_IFREG;
+	return inode && may_be_on_disk(inode);
 }
 
 static __always_inline bool current_selected(struct task_struct *current)
@@ -90,12 +102,12 @@ static __always_inline void call_begins(struct pt_regs *regs, long number, bool 
 	if (!call)
 		return;
 	if (measures_vfs)
-		on_file = kind != IOTRACE_CALL_TIMED && current_selected(current) && is_on_regular_file(current, regs);
+		on_file = kind != IOTRACE_CALL_TIMED && current_selected(current) && is_on_file_of_disk(current, regs);
 	call->number = number;
 	call->kind = kind;
 	call->bios = 0;
 	call->waits = false;
-	call->on_file = on_file;
+	call->on_file = on_file ? IOTRACE_ON_FILE : IOTRACE_OFF_FILE;
 	call->is_new = is_new;
 	call->enter_ns = now;
 	call->stamp = stamp_of(now, tid);
@@ -109,9 +121,11 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 	return 0;
 }
 
-/* One that has failed, or read nothing, without I/O has hit no cache. */
-static __always_inline bool has_done_something(const struct call *call, long result)
+/* One that went to another disk, has failed, or read nothing, without I/O of those that are traced has hit no cache. */
+static __always_inline bool is_hit_or_miss(const struct call *call, long result)
 {
+	if (!call->bios && call->on_file == IOTRACE_ON_FILE_ELSEWHERE)
+		return false;
 	return call->bios || result > 0 || (call->kind == IOTRACE_CALL_SYNC && !result);
 }
 
@@ -120,7 +134,7 @@ static __always_inline void count_call(struct iotrace_vfs_table *table, const st
 	__u32 bucket = log2_of(took_ns);
 	struct iotrace_vfs *cell;
 
-	if (!has_done_something(call, result))
+	if (!is_hit_or_miss(call, result))
 		return;
 	if (bucket >= IOTRACE_VFS_BUCKETS)
 		bucket = IOTRACE_VFS_BUCKETS - 1;
@@ -155,7 +169,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 		return 0;
 	/* Now, for the place may be another task's soon. */
 	call = *place;
-	place->on_file = false;
+	place->on_file = IOTRACE_OFF_FILE;
 	place->bios = 0;
 	if (call.on_file)
 		count_call(table, &call, now - call.enter_ns, result);

@@ -222,12 +222,16 @@ static __always_inline void uring_wait_for(struct uring_request *request, struct
 	wait_for(&request->call, flight, bio);
 }
 
-static __always_inline void uring_note_unnamed(struct iotrace_flight *flight)
+static __always_inline void uring_note_unnamed(__u32 pid, __u64 now)
 {
-	__u32 pid = flight->event.task.pid;
-	__u64 now = flight->event.queue_ns;
-
 	bpf_map_update_elem(&uring_unnamed, &pid, &now, BPF_ANY);
+}
+
+/* For a disk that is not traced: as little is known of what it is for. */
+static __always_inline void uring_goes_elsewhere(struct task_struct *current, __u64 now)
+{
+	if (uring_returns && (current->io_uring || current->flags & PF_IO_WORKER))
+		uring_note_unnamed(current->tgid, now);
 }
 
 static __always_inline struct uring_request *request_of_bio(struct iotrace_flight *flight, struct task_struct *current,
@@ -255,7 +259,7 @@ static __always_inline bool uring_own(struct iotrace_flight *flight, struct task
 	request = request_of_bio(flight, current, bio, of);
 	if (!request) {
 		if (in_ring && uring_returns)
-			uring_note_unnamed(flight);
+			uring_note_unnamed(flight->event.task.pid, flight->event.queue_ns);
 		return in_ring;
 	}
 	request->call.bios++;
@@ -322,7 +326,7 @@ static __always_inline bool is_counted_call(const struct uring_request *request,
 	if (!request->selected || request->call.kind == IOTRACE_CALL_TIMED || !file)
 		return false;
 	inode = PEEK(file, file, f_inode);
-	if ((PEEK(inode, inode, i_mode) & S_IFMT) != S_IFREG)
+	if (!may_be_on_disk(inode))
 		return false;
 	return request->call.bios || is_cached(request, address, file);
 }

@@ -109,6 +109,7 @@ def test_one_row(tmp_path: Path) -> None:
             "path": "/data/WALs/host,16020/w%2C1",
             "component": "wal",
             "tracing_mode": "block",
+            "error": None,
         }
     ]
 
@@ -152,6 +153,9 @@ def test_blocks_join_seamlessly(tmp_path: Path) -> None:
     assert table["comm"].cast(pa.string()).to_pylist() == [f"thread-{i % 7}" for i in range(count)]
 
 
+# blk_status_t of 4.18 and of 6.18.
+ERROR_NAMES = {0: None, 1: "notsupp", 3: "nospc", 6: "resv_conflict", 7: "medium", 10: "ioerr", 13: "dev_resource"}
+
 durations = st.one_of(st.just(EMPTY), st.integers(0, 2**40 - 2), st.integers(2**32 - 2, 2**32 + 2))
 records = st.builds(
     Record,
@@ -173,7 +177,7 @@ records = st.builds(
     mode=st.integers(0, 3),
     origin=st.integers(0, 4),
     flags=st.integers(0, 255),
-    status=st.integers(0, 255),
+    status=st.sampled_from([*ERROR_NAMES, 14, 127, 128, 255]),
     tracing=st.integers(0, 5),
     bios=st.integers(0, 65535),
     requeues=st.integers(0, 65535),
@@ -208,6 +212,7 @@ def expected(record: Record) -> dict[str, Any]:
         "inode": record.inode or None,
         "path": record.path if record.inode else None,
         "tracing_mode": ["block", "irq", "nvme", "scsi", "fentry", "kprobe"][record.tracing],
+        "error": ERROR_NAMES.get(record.status, f"blk_status_{record.status}"),
     }
 
 

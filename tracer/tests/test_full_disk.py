@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import signal
 import subprocess
@@ -13,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tracer.decode import read_table
+from tracer.tests.conftest import loop_device
 from tracer.tests.test_context import has_loopback
 from tracer.tests.test_control import exchange, mixed_load
+from tracer.tests.test_sectors import SECTOR
 from tracer.tests.test_trace import assert_closed
 from tracer.tests.tracing import SLOT, TRACER, fio, tracing
 
@@ -172,12 +176,36 @@ def test_what_finds_no_room_is_counted_when_its_tasks_are_new_too(disk: str, sma
 def test_calls_that_find_no_room_are_counted_too(disk: str, small_file_system: Path) -> None:
     with tracing(small_file_system / "io.bin", "--device", disk, "--vfs") as trace:
         trace.process.send_signal(signal.SIGSTOP)
-        fio(f"--filename=/dev/{disk}", "--rw=randread", "--bs=4k", "--direct=1", "--number_ios=6000")
+        # On the CPU whose log is read first: else requests that another one completes may take all the room.
+        job = ("--rw=randread", "--bs=4k", "--direct=1", "--number_ios=6000", "--cpus_allowed=0")
+        fio(f"--filename=/dev/{disk}", *job)
         trace.process.send_signal(signal.SIGCONT)
         assert trace.process.wait(10) == 4
     returns = trace.status()["returns"]
     assert 0 < len(trace.returns()) == returns["emitted"] < returns["returned"]
     assert returns["emitted"] + returns["dropped"] == returns["returned"]
+
+
+def test_why_requests_failed_is_what_the_writer_was_told(file_system_of_8_mib: Path, tmp_path: Path) -> None:
+    """A loop device whose file has no room to grow."""
+    image, told = file_system_of_8_mib / "disk.img", []
+    image.touch()
+    os.truncate(image, 32 << 20)
+    with loop_device(image) as disk, mmap.mmap(-1, 1 << 20) as megabyte:
+        raw = os.open(f"/dev/{disk}", os.O_WRONLY | os.O_DIRECT)
+        with tracing(tmp_path / "io.bin", "--device", disk) as trace:
+            for offset in range(0, 12 << 20, 1 << 20):
+                try:
+                    os.pwrite(raw, megabyte, offset)
+                except OSError as error:
+                    told.append(error.errno)
+            assert trace.stop() == 0
+        os.close(raw)
+    names: dict[int | None, str] = {errno.ENOSPC: "nospc", errno.EIO: "ioerr"}
+    rows = [row for row in read_table(trace.output).to_pylist() if row["device"] == disk and row["mode"] == "W"]
+    failed = {row["sector"] * SECTOR >> 20: row["error"] for row in rows if row["error"]}
+    assert 4 <= len(told) == len(failed) < 12
+    assert set(failed.values()) == {names[number] for number in told}
 
 
 @pytest.mark.parametrize("limit", [1 << 20, (1 << 20) + 100], ids=["at a record", "within a record"])

@@ -397,4 +397,4 @@ def test_requests_that_failed_are_as_many_as_the_reads_that_did(disk: str, tmp_p
         assert running.stop() == 0
     command = [sys.executable, "-m", "tracer.summary", str(running.output)]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert failed == 19 and "\n  19 failed: " in told
+    assert failed == 19 and "\n  19 failed (19 ioerr), " in told

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tracer.tests import uring
+from tracer.tests.conftest import loop_device
 from tracer.tests.test_names import read_direct
 from tracer.tests.test_return import AROUND_NS, Timed, assert_consistent, assert_within, rows_of, spans_of
 from tracer.tests.tracing import (
@@ -332,6 +333,25 @@ def test_buffered_reads(disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tm
     assert_within(timed(in_worker), spans_of(known), paired.around_ns())
     assert_consistent(trace)
     assert calls(trace, "read") == (ROUNDS, BATCH * ROUNDS)
+
+
+def test_reads_of_another_disk_are_neither_hit_nor_miss(
+    file: Path, ring: Ring, buffer: mmap.mmap, tmp_path: Path
+) -> None:
+    page, descriptor = uring.address_of(buffer), os.open(file, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def reads(first: int, flags: int = 0) -> list[Request]:
+        return [Request(uring.READ, descriptor, (first + n) * STRIDE, page, 4096, flags) for n in range(ROUNDS)]
+
+    with loop_device(tmp_path / "traced.img") as traced, mine(traced, tmp_path) as trace:
+        for request in (*reads(0), *reads(ROUNDS, ASYNC)):
+            ring.run([request])
+        for request in reads(0):  # from memory
+            ring.run([request])
+        assert trace.stop() == 0
+    os.close(descriptor)
+    assert calls(trace, "read") == (0, ROUNDS)
 
 
 def test_cached_reads_that_read_ahead(disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tmp_path: Path) -> None:

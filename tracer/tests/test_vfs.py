@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tracer.tests.conftest import loop_device
 from tracer.tests.test_attribution import JOURNAL, mounted_image
+from tracer.tests.test_volumes import has_module
 from tracer.tests.tracing import EMPTY, fio, tracing
 
 pytestmark = [pytest.mark.bpf, pytest.mark.root]
@@ -78,6 +82,90 @@ def test_a_sync_that_writes_the_log_is_not_cached(can_trace: None, tmp_path: Pat
     if not written:
         pytest.skip("another thread of this kernel writes the log")
     assert (counted["with_io"]["calls"], counted["cached"]["calls"]) == (written, syncs - written)
+
+
+@contextmanager
+def on_the_disk(disk: str, folder: Path) -> Iterator[Path]:
+    mount = folder / "mount"
+    mount.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", f"/dev/{disk}"], check=True)
+    subprocess.run(["mount", f"/dev/{disk}", str(mount)], check=True)
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+@contextmanager
+def file_system(kind: str, disk: str, folder: Path) -> Iterator[Path]:
+    """A folder of such a file system on the disk, if it has one."""
+    folder.mkdir()
+    with ExitStack() as stack:
+        if kind == "proc":
+            yield Path("/proc/self")
+            return
+        if kind == "tmpfs":
+            mount = ["-t", "tmpfs", "tmpfs"]
+        elif kind == "overlay":
+            below = stack.enter_context(on_the_disk(disk, folder))
+            for name in ("lower", "upper", "work"):
+                (below / name).mkdir()
+            layers = f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
+            mount = ["-t", "overlay", "-o", layers, "overlay"]
+        else:
+            has_module("btrfs")
+            try:
+                subprocess.run(["mkfs.btrfs", "-q", "-f", f"/dev/{disk}"], check=True)
+            except OSError as error:
+                pytest.skip(f"no btrfs here: {error}")
+            mount = [f"/dev/{disk}"]
+        mounted = folder / "mounted"
+        mounted.mkdir()
+        try:
+            subprocess.run(["mount", *mount, str(mounted)], check=True, capture_output=True)
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no {kind} here: {error.stderr!r}")
+        stack.callback(subprocess.run, ["umount", str(mounted)], check=True)
+        yield mounted
+
+
+@pytest.mark.parametrize(("kind", "hits"), [("proc", False), ("tmpfs", False), ("overlay", True), ("btrfs", True)])
+def test_hits_are_those_of_files_that_a_disk_may_have(kind: str, hits: bool, disk: str, tmp_path: Path) -> None:
+    with file_system(kind, disk, tmp_path / "folder") as directory:
+        path = directory / ("stat" if kind == "proc" else "file")
+        if kind != "proc":
+            path.write_bytes(b"x" * 4096)
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.pread(file, 64, 0)
+            with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", "--pid", str(os.getpid())) as trace:
+                for _ in range(200):
+                    assert os.pread(file, 64, 0)
+                assert trace.stop() == 0
+        finally:
+            os.close(file)
+    read = trace.status()["vfs"]["read"]
+    assert (read["cached"]["calls"], read["with_io"]["calls"]) == (200 if hits else 0, 0)
+
+
+def test_what_is_read_from_another_disk_is_neither_hit_nor_miss(mounted: Path, tmp_path: Path) -> None:
+    path = mounted / "file"
+    path.write_bytes(os.urandom(BLOCKS << 20))
+    os.sync()
+    file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+    with (
+        loop_device(tmp_path / "traced.img") as traced,
+        tracing(tmp_path / "io.bin", "--device", traced, "--vfs", "--pid", str(os.getpid())) as trace,
+    ):
+        for _ in range(3):  # the first time from the disk, then from memory
+            for block in range(BLOCKS):
+                os.pread(file, 4096, block << 20)
+        assert trace.stop() == 0
+    os.close(file)
+    read = trace.status()["vfs"]["read"]
+    assert (read["cached"]["calls"], read["with_io"]["calls"]) == (2 * BLOCKS, 0)
 
 
 def test_nothing_is_said_of_it_when_not_asked(disk: str, tmp_path: Path) -> None:

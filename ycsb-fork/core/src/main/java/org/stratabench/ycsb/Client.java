@@ -3,6 +3,8 @@ package org.stratabench.ycsb;
 
 import java.io.InputStream;
 import java.io.PrintStream;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.stratabench.ycsb.run.Run;
 import org.stratabench.ycsb.run.RunControl;
 import org.stratabench.ycsb.run.RunPlan;
@@ -56,16 +58,37 @@ public final class Client {
     try {
       Options options = Options.parse(arguments);
       WatchedProperties properties = options.properties();
-      RunPlan plan = RunPlan.create(options, new Settings(properties));
       // YCSB's way to tell a binding which phase it serves
       properties.setProperty("dotransactions", Boolean.toString(options.phase() == Options.Phase.RUN));
+      if (options.check()) {
+        return check(options, properties, status);
+      }
+      RunPlan plan = RunPlan.create(options, new Settings(properties));
       return new Run(options, plan, properties, in, out, status, control).execute();
+    } catch (SetupException e) {
+      return failed(status, e, ExitCode.SETUP);
     } catch (UsageException e) {
       return failed(status, e, ExitCode.USAGE);
     } catch (InterruptedException | RuntimeException | Error e) {
       // an error, too: the end of this thread would otherwise pass for a signal's
       return failed(status, e, ExitCode.ABORTED);
     }
+  }
+
+  /** Says all that is wrong with the properties, slips among their names too: what a phase would find before it connects. */
+  private static ExitCode check(Options options, WatchedProperties properties, StatusLines status) throws SetupException {
+    Map<String, String> wrong = new LinkedHashMap<>();
+    Settings settings = new Settings(properties, wrong);
+    try {
+      Run.check(options, RunPlan.create(options, settings), settings);
+      properties.slips().forEach(slip -> wrong.put(slip, slip));
+    } catch (UnreadableFileException e) {
+      status.warn("checking", e.getMessage() + " on this machine; what comes after it was not checked");
+    } catch (UsageException e) {
+      wrong.put("", e.getMessage());
+    }
+    wrong.values().forEach(status::failed);
+    return wrong.isEmpty() ? ExitCode.OK : ExitCode.USAGE;
   }
 
   private static ExitCode failed(StatusLines status, Throwable e, ExitCode code) {

@@ -30,6 +30,7 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
 public final class NoopDatabase implements Database {
   private static final VarHandle LONGS = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
+  private boolean failConnect;
   private boolean consume;
   private long stallFromNs;
   private long stallToNs;
@@ -45,10 +46,8 @@ public final class NoopDatabase implements Database {
   }
 
   @Override
-  public void open(Settings settings, WorkloadSpec workload, boolean load) throws SetupException {
-    if (settings.flag("noop.fail.connect", false)) {
-      throw new SetupException("noop.fail.connect=true refuses every connection");
-    }
+  public void check(Settings settings, WorkloadSpec workload, boolean load) {
+    failConnect = settings.flag("noop.fail.connect", false);
     consume = settings.flag("noop.consume", false);
     stallFromNs = settings.count("noop.stall.at.ms", 0) * 1_000_000;
     stallToNs = stallFromNs + settings.count("noop.stall.ms", 0) * 1_000_000;
@@ -58,6 +57,14 @@ public final class NoopDatabase implements Database {
     failEvery = settings.count("noop.fail.every", 0);
     verbose = settings.flag("basicdb.verbose", false);
     idle = !consume && !verbose && stallToNs == stallFromNs && delayNs == 0 && failEvery == 0;
+  }
+
+  @Override
+  public void open(Settings settings, WorkloadSpec workload, boolean load) throws SetupException {
+    check(settings, workload, load);
+    if (failConnect) {
+      throw new SetupException("noop.fail.connect=true refuses every connection");
+    }
   }
 
   @Override

@@ -20,7 +20,7 @@ public final class Options {
 
   /** Shown with every refusal of the command line. */
   public static final String USAGE = "usage: ycsb load|run BINDING [-P FILE]... [-p KEY=VALUE]... [-threads N] [-target OPS_PER_S] [-s]"
-      + " [-shard I/N] [-start-at UNIX_NS|stdin] [-output DIR] [-status-json] [-debug]";
+      + " [-shard I/N] [-start-at UNIX_NS|stdin] [-output DIR] [-status-json] [-debug] [-check]";
 
   private final Properties fromFiles = new Properties();
   private final Properties fromCommandLine = new Properties();
@@ -30,6 +30,7 @@ public final class Options {
   private OptionalLong startAtUnixNs = OptionalLong.empty();
   private boolean startFromStdin;
   private Path output;
+  private boolean check;
 
   private Options() {
   }
@@ -63,6 +64,7 @@ public final class Options {
       case "-shard" -> shard = Shard.parse(argument(option, left));
       case "-start-at" -> startAt(argument(option, left));
       case "-output" -> output = Path.of(argument(option, left));
+      case "-check" -> check = true;
       case "-l" -> argument(option, left);
       // how to report is needed before the command line is known to be right: see StatusLines.of
       case "-s", "-status-json", "-debug" -> { }
@@ -140,6 +142,11 @@ public final class Options {
   /** Whether the start instant is to be read from standard input. */
   public boolean startFromStdin() {
     return startFromStdin;
+  }
+
+  /** Whether the properties are to be checked, and nothing else done. */
+  public boolean check() {
+    return check;
   }
 
   /** Where results go, or null for nowhere. */

@@ -25,9 +25,14 @@ public final class Secrets {
   public static Map<String, String> masked(Properties properties) {
     Map<String, String> masked = new TreeMap<>();
     for (String name : properties.stringPropertyNames()) {
-      masked.put(name, SECRET.matcher(name).matches() ? "***" : withoutSecrets(properties.getProperty(name)));
+      masked.put(name, shown(name, properties.getProperty(name)));
     }
     return masked;
+  }
+
+  /** The value of one property as it may be shown. */
+  static String shown(String name, String value) {
+    return SECRET.matcher(name).matches() ? "***" : withoutSecrets(value);
   }
 
   private static String withoutSecrets(String value) {

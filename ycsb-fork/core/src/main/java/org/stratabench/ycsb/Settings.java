@@ -2,6 +2,7 @@
 package org.stratabench.ycsb;
 
 import java.util.Arrays;
+import java.util.Map;
 import java.util.Properties;
 
 /** Typed, checked access to the properties of a run; every refusal names the property and its value. */
@@ -10,9 +11,16 @@ public final class Settings {
   public static final int MOST_BYTES = 1 << 30;
 
   private final Properties properties;
+  private final Map<String, String> wrong;
 
   public Settings(Properties properties) {
+    this(properties, null);
+  }
+
+  /** @param wrong takes what is wrong with each property, which then counts as absent; null for an end with the first one that is */
+  public Settings(Properties properties, Map<String, String> wrong) {
     this.properties = properties;
+    this.wrong = wrong;
   }
 
   /** The properties as given. */
@@ -36,10 +44,12 @@ public final class Settings {
     try {
       number = Long.parseLong(value);
     } catch (NumberFormatException e) {
-      throw refuse(key, value, "is not a whole number");
+      reject(key, value, "is not a whole number");
+      return fallback;
     }
     if (number < min || number > max) {
-      throw refuse(key, value, max == Long.MAX_VALUE ? "must be at least " + min : "must lie between " + min + " and " + max);
+      reject(key, value, max == Long.MAX_VALUE ? "must be at least " + min : "must lie between " + min + " and " + max);
+      return fallback;
     }
     return number;
   }
@@ -59,10 +69,12 @@ public final class Settings {
     try {
       number = Double.parseDouble(value);
     } catch (NumberFormatException e) {
-      throw refuse(key, value, "is not a number");
+      reject(key, value, "is not a number");
+      return fallback;
     }
     if (!(number >= min && number <= max) || Double.isInfinite(number)) {
-      throw refuse(key, value, max == Double.MAX_VALUE ? "must be at least " + min : "must lie between " + min + " and " + max);
+      reject(key, value, max == Double.MAX_VALUE ? "must be at least " + min : "must lie between " + min + " and " + max);
+      return fallback;
     }
     return number;
   }
@@ -74,7 +86,8 @@ public final class Settings {
       return fallback;
     }
     if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
-      throw refuse(key, value, "must be true or false");
+      reject(key, value, "must be true or false");
+      return fallback;
     }
     return value.equalsIgnoreCase("true");
   }
@@ -83,13 +96,32 @@ public final class Settings {
   public String choice(String key, String fallback, String... allowed) {
     String value = text(key, fallback);
     if (!Arrays.asList(allowed).contains(value)) {
-      throw refuse(key, value, "must be one of " + String.join(", ", allowed));
+      reject(key, value, "must be one of " + String.join(", ", allowed));
+      return fallback;
     }
     return value;
   }
 
+  /** Refuses one property; comes back only where all that is wrong is gathered, and keeps what was said of the property first. */
+  public void reject(String key, String value, String why) {
+    UsageException refusal = refuse(key, value, why);
+    if (wrong == null) {
+      throw refusal;
+    }
+    wrong.putIfAbsent(key, refusal.getMessage());
+  }
+
   /** The refusal of one property, in the words all refusals share. */
   public static UsageException refuse(String key, String value, String why) {
-    return new UsageException("property " + key + "=" + value + " " + why);
+    return new UsageException(words(key, value, why));
+  }
+
+  /** The refusal of a property that names a file which cannot be read, or is not there. */
+  public static UnreadableFileException unreadable(String key, String file, String why) {
+    return new UnreadableFileException(words(key, file, "cannot be read" + why));
+  }
+
+  private static String words(String key, String value, String why) {
+    return "property " + key + "=" + Secrets.shown(key, value) + " " + why;
   }
 }

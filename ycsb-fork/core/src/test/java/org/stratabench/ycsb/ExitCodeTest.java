@@ -72,6 +72,9 @@ class ExitCodeTest {
     assertTrue(client.err().startsWith("error: ") && client.err().contains(named), client.err());
     assertEquals(1, client.err().lines().count(), client.err());
     assertEquals("", client.out());
+    ClientProcess check = ClientProcess.run(commandLine + " -check");
+    assertEquals(ExitCode.USAGE, check.code());
+    assertEquals(client.err(), check.err(), "-check says what a phase says");
   }
 
   @Test

@@ -15,6 +15,7 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
 
 /** ArangoDB: one driver for the process, one request of the document API or one AQL query for each operation. */
 public final class ArangoDatabase implements Database {
+  private ArangoSettings settings;
   private Connection connection;
   private Operations operations;
 
@@ -24,11 +25,16 @@ public final class ArangoDatabase implements Database {
   }
 
   @Override
-  public void open(Settings properties, WorkloadSpec workload, boolean load) throws SetupException {
-    ArangoSettings settings = new ArangoSettings(properties.properties());
+  public void check(Settings properties, WorkloadSpec workload, boolean load) {
+    settings = new ArangoSettings(properties);
     if (settings.dropsBefore() && !load) {
       throw Settings.refuse("arangodb.dropDBBeforeRun", "true", "would drop in the run phase what was loaded; use it with load only");
     }
+  }
+
+  @Override
+  public void open(Settings properties, WorkloadSpec workload, boolean load) throws SetupException {
+    check(properties, workload, load);
     connection = Connection.open(settings);
     new CollectionSetup(settings, connection.driver().db(settings.database())).ensure(workload.multiStep(), load);
     String secondary = workload.multiStep().secondaryField();

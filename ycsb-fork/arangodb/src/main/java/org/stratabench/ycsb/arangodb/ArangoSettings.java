@@ -31,7 +31,11 @@ final class ArangoSettings {
   private final Protocol protocol;
 
   ArangoSettings(Properties properties) {
-    settings = new Settings(properties);
+    this(new Settings(properties));
+  }
+
+  ArangoSettings(Settings settings) {
+    this.settings = settings;
     hosts = readHosts();
     protocol = readProtocol();
     refuseUnsupported();
@@ -42,16 +46,21 @@ final class ArangoSettings {
   private void checkValues() {
     loadBalancing();
     acquireHostList();
+    user();
     password();
     jwt();
+    caFile();
     verifyHost();
     connectTimeoutMs();
     timeoutMs();
     maxConnections();
     eventLoops();
+    database();
+    collection();
     creates();
     dropsBefore();
     waitForSync();
+    replicationFactor();
     numberOfShards();
     writeConcern();
     batchSize();
@@ -119,8 +128,8 @@ final class ArangoSettings {
       throw Settings.refuse("arangodb.protocol", name, "is not supported: ArangoDB 3.12 and later do not speak VelocyStream;"
           + " use HTTP2_JSON or HTTP_JSON");
     }
-    settings.choice("arangodb.protocol", name, "HTTP2_JSON", "HTTP_JSON", "HTTP2_VPACK", "HTTP_VPACK");
-    Protocol read = Protocol.valueOf(name);
+    Protocol read = Protocol.valueOf(
+        settings.choice("arangodb.protocol", Protocol.HTTP2_JSON.name(), "HTTP2_JSON", "HTTP_JSON", "HTTP2_VPACK", "HTTP_VPACK"));
     if (isVpack(read) && !vpackPresent()) {
       throw Settings.refuse("arangodb.protocol", name, "needs com.arangodb:jackson-serde-vpack and its dependencies, which are not on the"
           + " class path; name them with -cp, or use HTTP2_JSON or HTTP_JSON");
@@ -192,7 +201,7 @@ final class ArangoSettings {
     try {
       return Files.readString(Path.of(file), StandardCharsets.UTF_8).stripTrailing();
     } catch (IOException e) {
-      throw Settings.refuse(name + "File", file, "cannot be read (" + e.getClass().getSimpleName() + ")");
+      throw Settings.unreadable(name + "File", file, " (" + e.getClass().getSimpleName() + ")");
     }
   }
 

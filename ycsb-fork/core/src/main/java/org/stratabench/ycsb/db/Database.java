@@ -12,11 +12,21 @@ import org.stratabench.ycsb.workload.WorkloadSpec;
 /**
  * One database as one client process uses it: what all its clients share, such as the connection to a cluster.
  *
- * <p>{@link #open} is called once and before anything else, the sessions are asked for by several threads at once, {@link #close} comes last.
+ * <p>{@link #open} is called once and before anything else but {@link #check}, the sessions are asked for by several threads at once, {@link #close} comes last.
  */
 public interface Database extends AutoCloseable {
   /** The operations this binding can do; a workload with another one is refused before anything is connected. */
   Set<OperationType> operations();
+
+  /**
+   * Reads and checks the binding's properties and connects to nothing. {@link #open} does the same first; this alone is called for {@code -check}.
+   *
+   * @param settings all properties of the run
+   * @param workload which table, fields and operations the run will use
+   * @param load whether this is the load phase
+   */
+  default void check(Settings settings, WorkloadSpec workload, boolean load) {
+  }
 
   /**
    * Connects and, in the load phase, creates what is missing.

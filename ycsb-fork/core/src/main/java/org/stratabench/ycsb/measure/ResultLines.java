@@ -33,7 +33,10 @@ public final class ResultLines {
       case "TextMeasurementsExporter" -> Form.TEXT;
       case "JSONMeasurementsExporter" -> Form.JSON;
       case "JSONArrayMeasurementsExporter" -> Form.JSON_ARRAY;
-      default -> throw Settings.refuse("exporter", exporter, "must be " + EXPORTERS + "{Text,JSON,JSONArray}MeasurementsExporter");
+      default -> {
+        settings.reject("exporter", exporter, "must be " + EXPORTERS + "{Text,JSON,JSONArray}MeasurementsExporter");
+        yield Form.TEXT;
+      }
     };
     String[] wanted = settings.text("hdrhistogram.percentiles", "50,95,99,99.9").split(",");
     percentiles = new double[wanted.length];
@@ -44,7 +47,7 @@ public final class ResultLines {
         percentiles[i] = -1;
       }
       if (!(percentiles[i] > 0 && percentiles[i] <= 100)) {
-        throw Settings.refuse("hdrhistogram.percentiles", String.join(",", wanted), "must be numbers above 0 and up to 100");
+        settings.reject("hdrhistogram.percentiles", String.join(",", wanted), "must be numbers above 0 and up to 100");
       }
     }
   }

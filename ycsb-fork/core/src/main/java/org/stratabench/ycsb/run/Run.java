@@ -78,7 +78,7 @@ public final class Run {
   public ExitCode execute() throws InterruptedException {
     try {
       database = options.binding().newDatabase();
-      refuseWhatItCannotDo();
+      refuseWhatItCannotDo(options, plan, database);
       phase();
     } catch (SetupException e) {
       cannotSetUp(e);
@@ -121,7 +121,18 @@ public final class Run {
     Rehearsal.play(plan);
   }
 
-  private void refuseWhatItCannotDo() {
+  /** Looks at the properties as a phase does before it connects. */
+  public static void check(Options options, RunPlan plan, Settings settings) throws SetupException {
+    new ResultLines(settings);
+    Database database = options.binding().newDatabase();
+    database.check(settings, plan.spec(), plan.phase() == Options.Phase.LOAD);
+    if (plan.spec().insertCount() > 0) {
+      new RequestGenerator.Shared(plan.spec(), plan.shard());
+    }
+    refuseWhatItCannotDo(options, plan, database);
+  }
+
+  private static void refuseWhatItCannotDo(Options options, RunPlan plan, Database database) {
     String name = options.binding().name();
     boolean load = plan.phase() == Options.Phase.LOAD;
     Set<OperationType> wanted = load ? Set.of(OperationType.INSERT) : plan.spec().operations();

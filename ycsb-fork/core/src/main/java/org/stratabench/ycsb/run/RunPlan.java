@@ -4,7 +4,6 @@ package org.stratabench.ycsb.run;
 import java.util.concurrent.ThreadLocalRandom;
 import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.Settings;
-import org.stratabench.ycsb.UsageException;
 import org.stratabench.ycsb.workload.Shard;
 import org.stratabench.ycsb.workload.WorkloadSpec;
 
@@ -45,23 +44,23 @@ public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int t
     Shard shard = options.shard();
     boolean load = options.phase() == Options.Phase.LOAD;
     if (spec.insertCount() == 0) {
-      throw Settings.refuse("recordcount", Long.toString(spec.recordCount()), "must be at least 1 (number of records of all shards)");
+      settings.reject("recordcount", Long.toString(spec.recordCount()), "must be at least 1 (number of records of all shards)");
     }
     long limitSeconds = settings.wholeNumber("maxexecutiontime", 0, 0, LONGEST_S);
     long warmupOperations = load ? 0 : settings.count("warmup.operations", 0);
     double warmupSeconds = load ? 0 : settings.number("warmup.seconds", 0, 0, LONGEST_S);
     if (warmupOperations > 0 && warmupSeconds > 0) {
-      throw Settings.refuse("warmup.seconds", settings.text("warmup.seconds", ""), "excludes warmup.operations; give one of them");
+      settings.reject("warmup.seconds", settings.text("warmup.seconds", ""), "excludes warmup.operations; give one of them");
     }
     int threads = (int) settings.wholeNumber("threadcount", 1, 1, MOST_CLIENTS);
     int clients = (int) settings.wholeNumber("clients", 0, 0, MOST_CLIENTS);
     if (clients > 0 && clients < threads) {
-      throw Settings.refuse("clients", Integer.toString(clients), "must be at least threadcount=" + threads);
+      settings.reject("clients", Integer.toString(clients), "must be at least threadcount=" + threads);
     }
     double target = settings.number("target", 0, 0, 1e9);
     String arrival = settings.choice("arrival", "constant", "constant", "poisson");
     if (arrival.equals("poisson") && target == 0) {
-      throw Settings.refuse("arrival", arrival, "needs a rate; give -target");
+      settings.reject("arrival", arrival, "needs a rate; give -target");
     }
     return new RunPlan(options.phase(), spec, shard, threads, clients == 0 ? threads : clients, clients > 0, target, arrival.equals("poisson"),
         settings.wholeNumber("seed", ThreadLocalRandom.current().nextLong(Long.MAX_VALUE), Long.MIN_VALUE, Long.MAX_VALUE),
@@ -82,10 +81,9 @@ public record RunPlan(Options.Phase phase, WorkloadSpec spec, Shard shard, int t
       return shard.share(total);
     }
     if (limitSeconds == 0) {
-      throw new UsageException("property operationcount is missing or 0; give it, or maxexecutiontime in seconds");
-    }
-    if (spec.exactMix()) {
-      throw Settings.refuse("operation.mix", "exact", "needs operationcount");
+      settings.reject("operationcount", "0", "must be at least 1 where there is no maxexecutiontime");
+    } else if (spec.exactMix()) {
+      settings.reject("operation.mix", "exact", "needs operationcount");
     }
     return Long.MAX_VALUE;
   }

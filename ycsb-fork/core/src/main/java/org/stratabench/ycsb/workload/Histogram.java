@@ -35,7 +35,7 @@ final class Histogram {
     try {
       lines = Files.readAllLines(Path.of(file), StandardCharsets.UTF_8);
     } catch (IOException e) {
-      throw Settings.refuse(property, file, "cannot be read (" + e.getClass().getSimpleName() + ")");
+      throw Settings.unreadable(property, file, " (" + e.getClass().getSimpleName() + ")");
     }
     try {
       return parse(lines);

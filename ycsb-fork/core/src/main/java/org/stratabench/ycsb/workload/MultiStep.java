@@ -23,13 +23,13 @@ public record MultiStep(int multiGetSize, int batchInsertSize, Filter filter, St
   static MultiStep from(Settings settings, List<String> fieldNames, double[] proportions) {
     String filterField = settings.text("filteredscan.field", fieldNames.get(0));
     if (!fieldNames.contains(filterField)) {
-      throw Settings.refuse("filteredscan.field", filterField, "is none of the fields " + fieldNames.get(0) + " to "
+      settings.reject("filteredscan.field", filterField, "is none of the fields " + fieldNames.get(0) + " to "
           + fieldNames.get(fieldNames.size() - 1));
     }
     boolean lookups = proportions[OperationType.SECONDARY_LOOKUP.ordinal()] > 0;
     String secondaryField = settings.text("secondary.field", "secondary");
     if (lookups && fieldNames.contains(secondaryField)) {
-      throw Settings.refuse("secondary.field", secondaryField,
+      settings.reject("secondary.field", secondaryField,
           "is one of the record's fields, whose values are random; choose another name");
     }
     boolean traversals = proportions[OperationType.TRAVERSAL.ordinal()] > 0;

@@ -41,7 +41,7 @@ public final class WorkloadSpec {
     insertStart = settings.count("insertstart", 0);
     insertCount = settings.wholeNumber("insertcount", Math.max(0, recordCount - insertStart), 0, Long.MAX_VALUE - insertStart);
     if (insertStart + insertCount > recordCount) {
-      throw Settings.refuse("recordcount", Long.toString(recordCount),
+      settings.reject("recordcount", Long.toString(recordCount),
           "must be at least insertstart + insertcount = " + (insertStart + insertCount));
     }
     int fieldCount = (int) settings.wholeNumber("fieldcount", 10, 1, MOST_AT_ONCE);
@@ -66,13 +66,13 @@ public final class WorkloadSpec {
   private static void refuseUnsupported(Settings settings) {
     String workload = settings.text("workload", SUPPORTED_CLASSES.get(0));
     if (!SUPPORTED_CLASSES.contains(workload)) {
-      throw Settings.refuse("workload", workload, "is not supported; use " + SUPPORTED_CLASSES.get(0));
+      settings.reject("workload", workload, "is not supported; use " + SUPPORTED_CLASSES.get(0));
     }
     if (settings.flag("dataintegrity", false)) {
-      throw Settings.refuse("dataintegrity", "true", "is not supported; remove it");
+      settings.reject("dataintegrity", "true", "is not supported; remove it");
     }
     if (settings.count("core_workload_insertion_retry_limit", 0) > 0) {
-      throw Settings.refuse("core_workload_insertion_retry_limit", settings.text("core_workload_insertion_retry_limit", ""),
+      settings.reject("core_workload_insertion_retry_limit", settings.text("core_workload_insertion_retry_limit", ""),
           "is not supported; failed inserts are counted, retries are the database client's");
     }
   }
@@ -82,7 +82,7 @@ public final class WorkloadSpec {
     if (distribution.equals("histogram")) {
       Histogram histogram = Histogram.read(settings, "fieldlengthhistogram", "hist.txt");
       if (histogram.greatestLength() > Settings.MOST_BYTES) {
-        throw Settings.refuse("fieldlengthhistogram", settings.text("fieldlengthhistogram", "hist.txt"), "has values over 1 GiB");
+        settings.reject("fieldlengthhistogram", settings.text("fieldlengthhistogram", "hist.txt"), "has values over 1 GiB");
       }
       return random -> (int) histogram.nextLength(random);
     }
@@ -98,7 +98,7 @@ public final class WorkloadSpec {
       proportions[type.ordinal()] = settings.number(type.property(), type.defaultProportion(), 0, Double.MAX_VALUE);
     }
     if (Arrays.stream(proportions).sum() <= 0) {
-      throw Settings.refuse("readproportion", Double.toString(proportions[0]),
+      settings.reject("readproportion", Double.toString(proportions[0]),
           "and all other proportions are 0; at least one must be above 0");
     }
     return proportions;

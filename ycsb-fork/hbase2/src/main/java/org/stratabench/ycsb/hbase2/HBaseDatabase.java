@@ -32,6 +32,7 @@ public final class HBaseDatabase implements Database {
   private final List<Async> nonBlocking = new ArrayList<>();
   private final WriteBuffer.Sent sent = new WriteBuffer.Sent();
   private HBaseSettings settings;
+  private TableSetup setup;
   private volatile Translation translation;
   private int sessions;
 
@@ -41,11 +42,16 @@ public final class HBaseDatabase implements Database {
   }
 
   @Override
-  public void open(Settings properties, WorkloadSpec workload, boolean load) throws SetupException {
+  public void check(Settings properties, WorkloadSpec workload, boolean load) {
     settings = new HBaseSettings(properties);
     settings.check();
     translation = new Translation(settings, workload.fieldNames());
-    TableSetup setup = new TableSetup(settings);
+    setup = new TableSetup(settings);
+  }
+
+  @Override
+  public void open(Settings properties, WorkloadSpec workload, boolean load) throws SetupException {
+    check(properties, workload, load);
     Connection connection = Connections.open(settings);
     blocking.add(connection);
     setup.ensure(connection, load && settings.createsTable());

@@ -21,6 +21,8 @@ import org.stratabench.ycsb.Settings;
 final class HBaseSettings {
   private static final String CONFIG = "hbase.config";
   private static final String TABLE = "table";
+  private static final String DEFAULT_TABLE = "usertable";
+  private static final String DEFAULT_FAMILY = "family";
   private static final String HBASE_DEFAULTS = "hbase-default.xml";
   private static final List<String> FORWARDED = List.of("hbase.", "zookeeper.", "hadoop.");
   private static final int MOST_CONNECTIONS = 1000;
@@ -87,7 +89,7 @@ final class HBaseSettings {
       return;
     }
     if (!Files.isReadable(java.nio.file.Path.of(file))) {
-      throw Settings.refuse(CONFIG, file, "cannot be read; give the path of an hbase-site.xml");
+      throw Settings.unreadable(CONFIG, file, "; give the path of an hbase-site.xml");
     }
     try {
       configuration.addResource(new Path(java.nio.file.Path.of(file).toUri()));
@@ -127,20 +129,22 @@ final class HBaseSettings {
   }
 
   TableName table() {
-    String name = settings.text(TABLE, "usertable");
+    String name = settings.text(TABLE, DEFAULT_TABLE);
     try {
       return TableName.valueOf(name);
     } catch (IllegalArgumentException e) {
-      throw Settings.refuse(TABLE, name, "is no table name HBase takes: " + e.getMessage());
+      settings.reject(TABLE, name, "is no table name HBase takes: " + e.getMessage());
+      return TableName.valueOf(DEFAULT_TABLE);
     }
   }
 
   byte[] family() {
-    String name = settings.text("columnfamily", "family");
+    String name = settings.text("columnfamily", DEFAULT_FAMILY);
     try {
       return ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName(Bytes.toBytes(name));
     } catch (IllegalArgumentException e) {
-      throw Settings.refuse("columnfamily", name, "is no name of a family HBase takes: " + e.getMessage());
+      settings.reject("columnfamily", name, "is no name of a family HBase takes: " + e.getMessage());
+      return Bytes.toBytes(DEFAULT_FAMILY);
     }
   }
 

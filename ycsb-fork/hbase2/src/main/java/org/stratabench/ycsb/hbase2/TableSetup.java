@@ -99,7 +99,8 @@ final class TableSetup {
     try {
       return Compression.Algorithm.valueOf(name);
     } catch (IllegalArgumentException e) {
-      throw Settings.refuse("hbase.table.compression", name, "is no compression HBase knows");
+      values.reject("hbase.table.compression", name, "is no compression HBase knows");
+      return Compression.Algorithm.NONE;
     }
   }
 
