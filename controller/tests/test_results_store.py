@@ -34,7 +34,7 @@ def test_runs_lists_every_run_once_oldest_first(tmp_path: Path) -> None:
     for store in created:
         store.write_manifest({})
     assert [store.run_id for store in runs(tmp_path)] == sorted(store.run_id for store in created)
-    with pytest.raises(ConfigError, match="no results in .*/nothing: No such file"):
+    with pytest.raises(ConfigError, match=r"no results in .*/nothing: No such file"):
         runs(tmp_path / "nothing")
 
 
