@@ -287,6 +287,18 @@ def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp
     assert sum(int(row["count"]) for row in ops) == 2000
     assert {float(row["throughput_ops_per_s"]) for row in ops} <= {100.0, 200.0}
     assert [float(row["throughput_ops_per_s"]) for row in ops][2:9] == [200.0] * 7
+    assert overall(written, "r", "runtime_s") == 10 + late_s
+    assert overall(written, "r", "throughput_ops_per_s") == pytest.approx(2000 / (10 + late_s), abs=1e-3)
+
+
+def overall(truth: Truth, phase: str, metric: str) -> float:
+    """Of all operations of a phase, in summary.csv."""
+    (value,) = (
+        row["value"]
+        for row in rows(truth, "summary.csv")
+        if (row["phase"], row["op"], row["metric"]) == (phase, "all", metric)
+    )
+    return float(value)
 
 
 @pytest.mark.parametrize(("begin_ns", "drift_ppm"), [(500_020_000, 0), (500_600_000, 20), (499_400_000, -20)])
@@ -381,6 +393,9 @@ def test_operations_of_a_killed_client_keep_their_window(tmp_path: Path) -> None
     join(written.store.path)
     counted = sum(int(row["count"]) for row in rows(written, "ops.csv") if row["phase"] == "a-run")
     assert counted == 158
+    begin = T0 + int(SHORT[1].start_s * SECOND)
+    ends = [(o["start"] + o["latency_ns"] - begin) // SECOND for o in written.operations if o["phase"] == "a-run"]
+    assert overall(written, "a-run", "runtime_s") == max(ends) + 1 - min(ends), "from the first interval to the last"
 
 
 def test_a_second_join_writes_the_same(truth: Truth) -> None:

@@ -20,6 +20,7 @@ from controller.results.findings import Finding
 from controller.results.finish import finish
 from controller.results.join import join
 from controller.results.machines import check_machines, servers_share_a_machine
+from controller.results.shapes import Each, Maybe, misfit
 from controller.results.store import RunStore
 from controller.results.validate import validate
 from controller.tests.synthetic import SECOND, T0
@@ -29,7 +30,7 @@ from viz.run_data import load_run
 
 PHASES = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
-    Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}),
+    Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}, {"READ": 3}),
 )
 
 
@@ -40,7 +41,7 @@ def boot(store: RunStore, **boot_ids: str) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    return write_run(tmp_path, phases=PHASES, nodes=("node1", "node2")).store
+    return write_run(tmp_path, phases=PHASES, nodes=("node1", "node2"), target=True).store
 
 
 def change(path: Path, edit: Callable[[Any], None]) -> None:
@@ -542,6 +543,30 @@ def test_an_odd_member_is_a_data_error_that_names_it(store: RunStore, name: str,
             load_run(store.path)
     if name != "manifest.json":
         assert any(f"`{member}`" in error.what for error in errors(store))
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ({"whole": 1, "part": 0.5, "names": [], "of": {}}, ""),
+        ({"whole": 1, "part": 1, "names": ["a"], "of": {"x": None, "y": 2}, "more": [7]}, ""),  # as JSON writes 1.0
+        ({"whole": 1.0, "part": 1, "names": [], "of": {}}, "whole"),
+        ({"whole": True, "part": 1, "names": [], "of": {}}, "whole"),
+        ({"whole": None, "part": 1, "names": [], "of": {}}, "whole"),
+        ({"part": 1, "names": [], "of": {}}, "whole"),
+        ({"whole": 1, "names": ["a", 3]}, "part"),
+        ({"whole": 1, "part": True, "names": ["a"]}, "part"),
+        ({"whole": 1, "part": 1, "names": ["a", 3], "of": {}}, "names.1"),
+        ({"whole": 1, "part": 1, "names": "ab", "of": {}}, "names"),
+        ({"whole": 1, "part": 1, "names": [], "of": {"x": 1, "y": "2"}}, "of.y"),
+        ({"whole": 1, "part": 1, "names": [], "of": [1]}, "of"),
+        ({"whole": 1, "part": 1, "names": [], "of": {}, "free": "x"}, "free"),
+    ],
+)
+def test_the_first_member_that_does_not_fit_is_named(content: dict[str, Any], place: str) -> None:
+    shape = {"whole": int, "part": float, "names": [str], "of": Each(Maybe(int)), "free?": int}
+    assert misfit(content, shape) == place
+    assert misfit([content], [shape], "all") == (f"all.0.{place}" if place else "")
 
 
 @pytest.mark.parametrize(
