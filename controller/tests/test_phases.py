@@ -13,6 +13,7 @@ from controller.clock import ClockReading
 from controller.phases import Measurement
 from controller.progress import Progress
 from controller.results.store import RunStore
+from controller.tests.test_plan import plan
 
 HOUR_NS = 3_600_000_000_000
 
@@ -56,3 +57,24 @@ def test_a_clock_that_was_set_before_a_phase_moves_no_begin(tmp_path: Path) -> N
     assert clients["client1"].starts_ns == clients["client2"].starts_ns == begins
     with (store.node_dir("client2") / "clock.csv").open(newline="") as file:
         assert [int(row["offset_ns"]) for row in csv.DictReader(file)] == [-HOUR_NS, HOUR_NS]
+
+
+def test_a_client_is_told_its_part_of_the_phase() -> None:
+    workload = {
+        "name": "w",
+        "workload": "w",
+        "properties": {"operationcount": 100},
+        "run": {"threads": 7, "target_ops_per_s": 50, "warmup_operations": 9, "properties": {"a": "phase"}},
+    }
+    made = plan(2, {}, seed=3, deadline_s=60, workloads=[workload])
+    database: Any = SimpleNamespace(settings=lambda: {"a": "database", "b": "database"})
+    nothing: Any = None
+    measurement = Measurement(made, nothing, database, nothing, Progress())
+    load, run = ([measurement._client_job(phase, shard) for shard in phase.shards] for phase in made.phases)
+    assert [job.client.verb for job in (*load, *run)] == ["load", "load", "run", "run"]
+    assert [job.client.target_ops_per_s for job in (*load, *run)] == [0, 0, 25, 25]
+    assert [(job.job_id, job.deadline_ms) for job in run] == [("w-run", 60_000)] * 2
+    assert [(job.client.shard, job.client.shards, job.client.threads) for job in run] == [(0, 2, 3), (1, 2, 4)]
+    assert [job.client.properties["warmup.operations"] for job in (*load, *run)] == ["0", "0", "4", "5"]
+    assert {job.client.properties["seed"] for job in run} == {"3"}
+    assert (run[0].client.properties["a"], run[0].client.properties["b"]) == ("phase", "database")

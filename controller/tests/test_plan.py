@@ -88,6 +88,48 @@ def test_the_messenger_mix_is_the_studys() -> None:
     assert operation_counts(mix, 20_000) == {"READ": 12_000, "INSERT": 6_800, "DELETE": 1_200}
 
 
+def test_the_plan_has_what_the_experiment_asks_for() -> None:
+    """Every member differs from its default. 1001 operations a second, 2001 in all, on two clients."""
+    asked = {
+        "description": "why",
+        "bucket_ms": 2000,
+        "seed": 7,
+        "io_csv": False,
+        "deadline_s": 60,
+    }
+    trace = {"calls": False, "context": True, "context_without": ["tcp"]}
+    load = {"threads": 5, "target_ops_per_s": 30, "before": ["flush"], "warmup_operations": 9}
+    run = {**load, "threads": 7, "target_ops_per_s": 1001, "properties": {"x": True, "y": 2}}
+    properties = {"recordcount": 21, "operationcount": 2001, "table": "t", "y": 1}
+    workload = {"name": "w", "workload": "w", "properties": properties, "load": load, "run": run}
+    more = {"tracing": "required", "error_bound": 0.25, "operation_log": False, "workloads": [workload]}
+    made = plan(2, {}, **asked, **trace, **more)
+    assert {name: getattr(made, name) for name in asked} == asked
+    assert made.trace.model_dump(exclude={"nodes"}) == {**trace, "wanted": "required", "context_without": ("tcp",)}
+    assert [traced.node for traced in made.trace.nodes] == ["node0", "node1", "node2"]
+    assert [node.name for node in made.clients] == ["client0", "client1"]
+    assert [node.name for node in made.agents] == ["node0", "node1", "node2", "client0", "client1"]
+    loading, running = made.phases
+    assert (loading.name, loading.before, loading.warmup_operations) == ("w-load", ("drop", "flush"), 0)
+    assert (running.name, running.before, running.warmup_operations) == ("w-run", ("flush",), 9)
+    assert [(phase.threads, phase.target, phase.table, phase.record_count) for phase in made.phases] == [
+        (5, 30, "t", 21),
+        (7, 1001, "t", 21),
+    ]
+    own = {"x": "true", "y": "2", "oplog": "false", "error.bound": "0.25", "operation.mix": "exact"}
+    assert running.properties.items() >= own.items() and loading.properties["y"] == "1"
+    assert [shard.seed for phase in made.phases for shard in phase.shards] == [7] * 4
+    assert [shard.threads for phase in made.phases for shard in phase.shards] == [2, 3, 3, 4]
+    assert [shard.operations for shard in running.shards] == [1000, 1001]
+    rates = [Fraction(shard.target_ops_per_s or 0).limit_denominator(10**6) for shard in running.shards]
+    assert rates == [Fraction(1001 * 1000, 2001), Fraction(1001 * 1001, 2001)], "all end together"
+    assert {(shard.key_start, shard.key_end) for shard in running.shards} == {(None, None)}
+    untraced = plan(2, {}, tracing="off")
+    assert untraced.trace.nodes == () and untraced.phases[0].shards[0].target_ops_per_s is None
+    only_run = {**workload, "load": None}
+    assert [phase.name for phase in plan(2, {}, workloads=[only_run]).phases] == ["w-run"]
+
+
 def test_the_plan_is_the_same_each_time_and_frozen() -> None:
     first, second = (plan(2, {"recordcount": 100}) for _ in range(2))
     assert first.model_dump_json() == second.model_dump_json()
