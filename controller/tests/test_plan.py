@@ -90,19 +90,19 @@ def test_the_messenger_mix_is_the_studys() -> None:
 
 def test_the_plan_has_what_the_experiment_asks_for() -> None:
     """Every member differs from its default. 1001 operations a second, 2001 in all, on two clients."""
-    asked = {
+    asked: dict[str, Any] = {
         "description": "why",
         "bucket_ms": 2000,
         "seed": 7,
         "io_csv": False,
         "deadline_s": 60,
     }
-    trace = {"calls": False, "context": True, "context_without": ["tcp"]}
+    trace: dict[str, Any] = {"calls": False, "context": True, "context_without": ["tcp"]}
     load = {"threads": 5, "target_ops_per_s": 30, "before": ["flush"], "warmup_operations": 9}
     run = {**load, "threads": 7, "target_ops_per_s": 1001, "properties": {"x": True, "y": 2}}
     properties = {"recordcount": 21, "operationcount": 2001, "table": "t", "y": 1}
     workload = {"name": "w", "workload": "w", "properties": properties, "load": load, "run": run}
-    more = {"tracing": "required", "error_bound": 0.25, "operation_log": False, "workloads": [workload]}
+    more: dict[str, Any] = {"tracing": "required", "error_bound": 0.25, "operation_log": False, "workloads": [workload]}
     made = plan(2, {}, **asked, **trace, **more)
     assert {name: getattr(made, name) for name in asked} == asked
     assert made.trace.model_dump(exclude={"nodes"}) == {**trace, "wanted": "required", "context_without": ("tcp",)}

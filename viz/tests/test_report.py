@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,10 @@ def test_what_the_run_ran_on_is_told_once_where_all_nodes_agree(complete_run: Ru
     assert cells(text, "<td>memory_bytes</td>") == ["memory_bytes", "8,589,934,592 (8.0 GiB)"]
     assert cells(text, "<td>disks.0.name</td>") == ["disks.0.name", "loop0"]
     assert "<td>node</td>" not in text, "it is a column"
-    facts = {"n1": {"cpu": {"cores": 2}, "nics": ["a", "b"]}, "n2": {"cpu": {"cores": 4}, "tags": None, "x_bytes": 5}}
+    facts: dict[str, dict[str, Any]] = {
+        "n1": {"cpu": {"cores": 2}, "nics": ["a", "b"]},
+        "n2": {"cpu": {"cores": 4}, "tags": None, "x_bytes": 5},
+    }
     versions = {"kernel": {"n1": "6.1", "n2": "6.2"}, "jvm": {"n1": "17"}}
     mixed = system(replace(run, facts=facts, manifest=run.manifest | {"versions": versions}))
     assert cells(mixed, "<td>cpu.cores</td>") == ["cpu.cores", "2", "4"]
