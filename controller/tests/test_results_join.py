@@ -93,7 +93,7 @@ def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
 
 def put_at_the_edges(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
     """The first I/Os of a node, as many as it has: where phases and buckets begin and end, and before the run."""
-    edges = [T0 - 1, T0 + bucket_ns - 1, T0 + bucket_ns]
+    edges = [T0 - 3 * bucket_ns - 1, T0 - 1, T0 + bucket_ns - 1, T0 + bucket_ns]
     for phase in phases:
         begin = T0 + int(phase.start_s * SECOND)
         edges += [begin, begin + int(phase.seconds * SECOND)]
