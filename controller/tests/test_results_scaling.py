@@ -92,7 +92,11 @@ def test_the_tables_hold_what_was_found(tmp_path: Path) -> None:
     assert found == {"runs": "2", "throughput_ops_per_s": "181.818", "throughput_ops_per_s_ci_low": "181.818"}
     assert (steps["2"]["speedup"], steps["2"]["efficiency"]) == ("1.81818", "0.909091")
     assert [law[name]["note"] for name in schema.LAW_PARAMETERS] == [""] * 4
-    assert isinstance(outcome.laws["w"], Law)
+    assert isinstance(outcome.laws["w"], Law) and law["peak_servers"]["value"] == ""
+    falling = measured("w", {n: [100 * n / (1 + 0.1 * (n - 1) + 0.025 * n * (n - 1))] for n in (1, 2, 3, 4)})
+    write_tables(analyse(falling), tmp_path)
+    law = {row["parameter"]: row for row in rows(tmp_path / "law.csv")}
+    assert float(law["peak_servers"]["value"]) == pytest.approx(6, rel=1e-4), "the root of (1 - 0.1) / 0.025"
 
 
 def test_regions_are_of_the_worst_run_and_locality_and_io_of_all(tmp_path: Path) -> None:
@@ -131,6 +135,12 @@ def test_a_phase_has_the_placement_noted_for_it_or_the_one_before() -> None:
     events = [begun("load"), noted("load", "t", 1), noted("write", "t", 2), begun("write"), begun("scan"), begun("u")]
     found = placements(events, {"load": "t", "write": "t", "scan": "t", "u": "other"})
     assert {phase: event["regions"]["node1"] for phase, event in found.items()} == {"load": 1, "write": 2, "scan": 2}
+
+
+def test_a_cluster_that_did_nothing_is_neither_faster_nor_a_reference() -> None:
+    outcome = analyse(measured("w", {2: [5.0, 5.0], 3: [0.0, 0.0]}) + measured("v", {1: [0.0, 0.0], 2: [5.0, 5.0]}))
+    assert [step.speedup and step.speedup.value for step in outcome.steps] == [1, None, None, None]
+    assert [step.throughput_ops_per_s and step.throughput_ops_per_s.value for step in outcome.steps] == [5, 0, 0, 5]
 
 
 def test_nothing_measured_is_nothing() -> None:
