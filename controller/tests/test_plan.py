@@ -26,7 +26,7 @@ def inventory(clients: int, servers: int = 3) -> Inventory:
     return Inventory(Path("x"), nodes)
 
 
-def plan(clients: int, properties: dict[str, Any], threads: int = 8, **members: Any) -> Plan:
+def plan(clients: int, properties: dict[str, Any], threads: int = 8, servers: int = 3, **members: Any) -> Plan:
     raw = {
         "name": "test",
         "database": {"name": "hbase"},
@@ -41,7 +41,7 @@ def plan(clients: int, properties: dict[str, Any], threads: int = 8, **members: 
         ],
         **members,
     }
-    where = inventory(clients)
+    where = inventory(clients, servers)
     nodes = [PlannedNode(name=n.name, address=n.address, roles=n.roles) for n in where.nodes]
     return make_plan(
         validate_experiment(raw, "test"), nodes, make_database(where, {}, Path("state"), "hbase"), {"w": {}}
