@@ -202,7 +202,12 @@ def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
 
 def test_bytes_are_of_their_component_and_of_the_bucket_of_their_start() -> None:
     timeline = Timeline(7 * SECOND_NS, 15 * SECOND_NS, (), SECOND_NS)
-    ios = [("a", 0, "wal", 1), ("a", SECOND_NS - 1, "wal", 2), ("a", SECOND_NS, "wal", 4), ("a", 5, "", 8)]
+    ios: list[tuple[str, int, str | None, int]] = [
+        ("a", 0, "wal", 1),
+        ("a", SECOND_NS - 1, "wal", 2),
+        ("a", SECOND_NS, "wal", 4),
+        ("a", 5, "", 8),
+    ]
     ios += [("a", 5, None, 16), ("b", 5, "wal", 32), ("a", -1, "hfile", 64)]
     rows = pd.DataFrame(ios, columns=["node", "t_unix_ns", "component", "size_bytes"])
     rows["t_unix_ns"] += timeline.start_unix_ns

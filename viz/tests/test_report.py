@@ -188,6 +188,9 @@ def test_a_node_of_which_the_manifest_knows_nothing_was_not_traced(untraced_run:
     run = load_run(untraced_run.path)
     assert run.missing_trace("node1").startswith("tracing unavailable: no right")
     assert replace(run, manifest=run.manifest | {"tracing": {}}).missing_trace("node1") == "not traced"
+    for state, said in (("traced", "its trace was not collected"), ("off", "tracing off")):
+        told = replace(run, manifest=run.manifest | {"tracing": {"node1": {"state": state}}})
+        assert told.missing_trace("node1") == said
 
 
 def test_a_run_without_anything_has_a_page_without_plots(empty_run: RunStore) -> None:
