@@ -98,8 +98,7 @@ def check_thresholds(store: RunStore, thresholds: list[Threshold]) -> None:
 
 
 def _meant(threshold: Threshold, row: dict[str, str]) -> bool:
-    same_metric = row["metric"] in (threshold.metric, f"latency_{threshold.metric}")
-    return same_metric and _same_place(threshold, row)
+    return row["metric"] == threshold.metric and _same_place(threshold, row)
 
 
 def _same_place(threshold: Threshold, row: dict[str, str]) -> bool:

@@ -149,7 +149,7 @@ def _distribution(rows: pa.Table, duration: str) -> Distribution | None:
 
 def _group(key: Key, rows: pa.Table) -> Group:
     total = _distribution(rows, "total_ns")
-    slow = rows.slice(total.bucket_of(0.99)) if total else rows.slice(0, 0)
+    slow = rows.slice(total.bucket_of(0.99)) if total else rows  # which show no layer
     return Group(
         key,
         requests=sum(rows["requests"].to_pylist()),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +89,23 @@ class RunData:
 
 
 def part_middle_s(run: RunData, rows: pd.DataFrame) -> NDArray[np.float64]:
-    """Middle of the part of the bucket that belongs to the row's phase: a bucket may hold two phases."""
-    spans = {span.phase: span for span in run.timeline.spans}
+    """Middle of the part of the bucket that belongs to the row's phase: a bucket may hold several phases.
+
+    Where phases lie between two parts outside of all, it is the longer one's.
+    """
     zero, length = run.timeline.start_unix_ns, run.timeline.bucket_ns
+    stretches: dict[str, list[tuple[float, float]]] = {
+        span.phase: [(span.start_unix_ns, span.end_unix_ns)] for span in run.timeline.spans
+    }
+    edges = [-inf, *chain.from_iterable(chain.from_iterable(stretches.values())), inf]
+    stretches[BETWEEN_PHASES] = list(zip(edges[::2], edges[1::2], strict=True))
     middles = []
     for bucket_us, phase in zip(rows["bucket_start_us"], rows["phase"], strict=True):
         start = zero + int(bucket_us) * 1000
-        end = start + length
-        if phase == BETWEEN_PHASES:
-            start = max([start, *(span.end_unix_ns for span in spans.values() if span.end_unix_ns < end)])
-            end = min([end, *(span.start_unix_ns for span in spans.values() if start <= span.start_unix_ns)])
-        elif phase in spans and start < spans[phase].end_unix_ns and spans[phase].start_unix_ns < end:
-            start, end = max(start, spans[phase].start_unix_ns), min(end, spans[phase].end_unix_ns)
-        middles.append(((start + end) / 2 - zero) / 1e9)
+        parts = [(max(start, begin), min(start + length, end)) for begin, end in stretches.get(phase, [])]
+        inside = [part for part in parts if part[0] < part[1]]
+        begin, end = max(inside, key=lambda part: part[1] - part[0], default=(start, start + length))
+        middles.append(((begin + end) / 2 - zero) / 1e9)
     return np.array(middles)
 
 

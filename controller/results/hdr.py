@@ -106,7 +106,7 @@ def _lines(path: Path) -> Iterator[tuple[int, int, int, str]]:
             base_ns = _nanoseconds(path, number, base.group(1))
         if not line.strip() or line.startswith(("#", '"')):
             continue
-        match = _LINE.match(line.strip())
+        match = _LINE.match(line)
         if match is None:
             raise DataError(f"{path} line {number} is no histogram interval")
         start_ns = base_ns + _nanoseconds(path, number, match.group(1))

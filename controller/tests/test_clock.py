@@ -30,11 +30,17 @@ def test_the_bound_holds_wherever_somebody_is_kept_waiting(pauses: list[int], ah
     def unix() -> int:
         return mono() + UNIX_MINUS_MONO_NS
 
+    answers: list[tuple[int, int]] = []
+
     async def ask() -> tuple[int, int]:
-        answer = unix() + ahead_ns, now_ns
+        answers.append((unix() + ahead_ns, now_ns))
         mono()
-        return answer
+        return answers[-1]
 
     with mock.patch.object(clock, "monotonic_ns", mono), mock.patch.object(clock, "time_ns", unix):
         reading = asyncio.run(clock.read_offset(ask, attempts=2))
     assert abs(reading.offset_ns - ahead_ns) <= reading.error_bound_ns
+    # Of an attempt's five pauses the first lies before its round trip.
+    bounds = [(sum(pauses[first : first + 4]) + 1) // 2 for first in (1, 6)]
+    assert reading.error_bound_ns == min(bounds), "the tighter one"
+    assert (reading.t_unix_ns, reading.t_mono_ns) == answers[bounds.index(min(bounds))]

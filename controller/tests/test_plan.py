@@ -26,7 +26,7 @@ def inventory(clients: int, servers: int = 3) -> Inventory:
     return Inventory(Path("x"), nodes)
 
 
-def plan(clients: int, properties: dict[str, Any], threads: int = 8, **members: Any) -> Plan:
+def plan(clients: int, properties: dict[str, Any], threads: int = 8, servers: int = 3, **members: Any) -> Plan:
     raw = {
         "name": "test",
         "database": {"name": "hbase"},
@@ -41,7 +41,7 @@ def plan(clients: int, properties: dict[str, Any], threads: int = 8, **members: 
         ],
         **members,
     }
-    where = inventory(clients)
+    where = inventory(clients, servers)
     nodes = [PlannedNode(name=n.name, address=n.address, roles=n.roles) for n in where.nodes]
     return make_plan(
         validate_experiment(raw, "test"), nodes, make_database(where, {}, Path("state"), "hbase"), {"w": {}}
@@ -86,6 +86,48 @@ def test_the_messenger_mix_is_the_studys() -> None:
     """60 % read, 34 % write, 6 % delete (published study of the messenger)."""
     mix = {"readproportion": "0.6", "updateproportion": "0", "insertproportion": "0.34", "deleteproportion": "0.06"}
     assert operation_counts(mix, 20_000) == {"READ": 12_000, "INSERT": 6_800, "DELETE": 1_200}
+
+
+def test_the_plan_has_what_the_experiment_asks_for() -> None:
+    """Every member differs from its default. 1001 operations a second, 2001 in all, on two clients."""
+    asked: dict[str, Any] = {
+        "description": "why",
+        "bucket_ms": 2000,
+        "seed": 7,
+        "io_csv": False,
+        "deadline_s": 60,
+    }
+    trace: dict[str, Any] = {"calls": False, "context": True, "context_without": ["tcp"]}
+    load = {"threads": 5, "target_ops_per_s": 30, "before": ["flush"], "warmup_operations": 9}
+    run = {**load, "threads": 7, "target_ops_per_s": 1001, "properties": {"x": True, "y": 2}}
+    properties = {"recordcount": 21, "operationcount": 2001, "table": "t", "y": 1}
+    workload = {"name": "w", "workload": "w", "properties": properties, "load": load, "run": run}
+    more: dict[str, Any] = {"tracing": "required", "error_bound": 0.25, "operation_log": False, "workloads": [workload]}
+    made = plan(2, {}, **asked, **trace, **more)
+    assert {name: getattr(made, name) for name in asked} == asked
+    assert made.trace.model_dump(exclude={"nodes"}) == {**trace, "wanted": "required", "context_without": ("tcp",)}
+    assert [traced.node for traced in made.trace.nodes] == ["node0", "node1", "node2"]
+    assert [node.name for node in made.clients] == ["client0", "client1"]
+    assert [node.name for node in made.agents] == ["node0", "node1", "node2", "client0", "client1"]
+    loading, running = made.phases
+    assert (loading.name, loading.before, loading.warmup_operations) == ("w-load", ("drop", "flush"), 0)
+    assert (running.name, running.before, running.warmup_operations) == ("w-run", ("flush",), 9)
+    assert [(phase.threads, phase.target, phase.table, phase.record_count) for phase in made.phases] == [
+        (5, 30, "t", 21),
+        (7, 1001, "t", 21),
+    ]
+    own = {"x": "true", "y": "2", "oplog": "false", "error.bound": "0.25", "operation.mix": "exact"}
+    assert running.properties.items() >= own.items() and loading.properties["y"] == "1"
+    assert [shard.seed for phase in made.phases for shard in phase.shards] == [7] * 4
+    assert [shard.threads for phase in made.phases for shard in phase.shards] == [2, 3, 3, 4]
+    assert [shard.operations for shard in running.shards] == [1000, 1001]
+    rates = [Fraction(shard.target_ops_per_s or 0).limit_denominator(10**6) for shard in running.shards]
+    assert rates == [Fraction(1001 * 1000, 2001), Fraction(1001 * 1001, 2001)], "all end together"
+    assert {(shard.key_start, shard.key_end) for shard in running.shards} == {(None, None)}
+    untraced = plan(2, {}, tracing="off")
+    assert untraced.trace.nodes == () and untraced.phases[0].shards[0].target_ops_per_s is None
+    only_run = {**workload, "load": None}
+    assert [phase.name for phase in plan(2, {}, workloads=[only_run]).phases] == ["w-run"]
 
 
 def test_the_plan_is_the_same_each_time_and_frozen() -> None:

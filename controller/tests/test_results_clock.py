@@ -144,10 +144,18 @@ def event(name: str, t: int, phase: str | None = None) -> dict[str, object]:
     return {"event": name, "t_unix_ns": T0 + t} | ({"phase": phase} if phase else {})
 
 
-def test_a_phase_without_an_end_lasts_until_the_last_event() -> None:
-    events = [event("run_start", 0), event("phase_start", 5, "load"), event("fault", 9)]
-    (span,) = read_timeline(events, 10**9).spans
-    assert (span.phase, span.start_unix_ns - T0, span.end_unix_ns - T0, span.complete) == ("load", 5, 9, False)
+def test_a_phase_without_an_end_lasts_until_the_next_one_or_the_last_event() -> None:
+    events = [
+        event("run_start", 0),
+        event("phase_start", 5, "a"),
+        event("phase_start", 9, "b"),
+        event("phase_end", 12, "b"),
+    ]
+    events += [event("phase_start", 12, "c"), event("fault", 20), event("other", 19)]
+    timeline = read_timeline(events, 10**9)
+    found = [(span.phase, span.start_unix_ns - T0, span.end_unix_ns - T0, span.complete) for span in timeline.spans]
+    assert found == [("a", 5, 9, False), ("b", 9, 12, True), ("c", 12, 20, False)]
+    assert (timeline.start_unix_ns, timeline.end_unix_ns) == (T0, T0 + 20)
 
 
 @pytest.mark.parametrize(

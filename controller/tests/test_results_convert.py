@@ -8,13 +8,14 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from controller.errors import DataError
 from controller.results import schema
 from controller.results.clock import UNREAD, NodeClock
-from controller.results.convert import read_io
+from controller.results.convert import read_io, write_csv
 from controller.results.finish import finish
 from controller.tests.synthetic import T0
 from controller.tests.synthetic.clients import Phase
@@ -82,6 +83,17 @@ def test_raw_traces_become_parquet_and_csv_with_the_same_rows(tmp_path: Path) ->
     assert list(rows[0]) == table.column_names == list(IO_COLUMNS)
     assert rows[0]["vfs_ns"] == rows[0]["path"] == "" and rows[0]["device"] == "loop1"
     assert int(rows[1]["t_unix_ns"]) == T0 + 2 * 10**9
+
+
+@pytest.mark.parametrize("odd", ["a,b", 'a"b', "a\nb", "a\rb", "plain"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_texts_come_back_from_a_csv_and_are_quoted_where_that_is_needed(
+    tmp_path: Path, odd: str, kind: pa.DataType
+) -> None:
+    path = write_csv(pa.table({"name": pa.array(["x", None, odd]).cast(kind), "n": [1, None, 3]}), tmp_path / "t.csv")
+    with path.open(newline="") as file:
+        assert list(csv.reader(file)) == [["name", "n"], ["x", "1"], ["", ""], [odd, "3"]]
+    assert ('"' in path.read_text()) == (odd != "plain")
 
 
 def test_the_csv_can_be_switched_off(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
     seed: int, bucket_ms: int, start_s: float, seconds: float, offset_ns: int, ios: int
 ) -> None:
     phases = (
-        Phase("x-load", "load", "x", start_s, seconds, {"INSERT": 20}, {"INSERT": 30.0}),
+        Phase("y-load", "load", "x", start_s, seconds, {"INSERT": 20}, {"INSERT": 30.0}),
         Phase("x-run", "run", "x", start_s + seconds + 0.1, 1.7, {"READ": 30}, {"READ": 9.0}, {"READ": 2}),
     )
     folder = Path(tempfile.mkdtemp())
@@ -82,11 +82,28 @@ def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
             offsets_ns={"client1": offset_ns // 1_000_000 * 1_000_000},
             seed=seed,
         )
+        put_at_the_edges(truth, phases, bucket_ms * 1_000_000)
         join(truth.store.path)
         check_operations(truth, phases, bucket_ms * 1_000_000)
         check_io(truth, phases, bucket_ms * 1_000_000)
+        check_joined(truth, phases, bucket_ms * 1_000_000)
     finally:
         shutil.rmtree(folder)
+
+
+def put_at_the_edges(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
+    """The first I/Os of a node, as many as it has: where phases and buckets begin and end, and before the run."""
+    edges = [T0 - 3 * bucket_ns - 1, T0 - 1, T0 + bucket_ns - 1, T0 + bucket_ns]
+    for phase in phases:
+        begin = T0 + int(phase.start_s * SECOND)
+        edges += [begin, begin + int(phase.seconds * SECOND)]
+    mine = [io for io in truth.io if io["node"] == "node2"]
+    for io, t_unix_ns in zip(mine, edges, strict=False):
+        io["t_unix_ns"] = t_unix_ns
+    for io in mine[len(edges) : len(edges) + 3]:
+        io["mode"] = "D"
+    path = truth.store.node_dir("node2") / "io.parquet"
+    pq.write_table(pa.Table.from_pylist(mine, schema=pq.read_schema(path)), path)
 
 
 def check_operations(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
@@ -103,6 +120,8 @@ def check_operations(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) ->
     assert {key: int(row["errors"]) for key, row in found.items() if row["errors"] != "0"} == +errors
     for key, row in found.items():
         assert (row["latency_mean_us"] == "") == (counts[key] == errors[key])
+    measured = [row["phase"] for row in rows(truth, "summary.csv") if not row["op"].startswith("io:")]
+    assert list(dict.fromkeys(measured)) == [phase.name for phase in phases], "in the order of the run"
 
 
 def check_io(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
@@ -117,18 +136,43 @@ def check_io(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
         group = groups[int(row["bucket_start_us"]), *(row[key] for key in keys)]  # type: ignore[index]
         assert int(row["ios"]) == len(group)
         assert int(row["bytes"]) == sum(io["size_bytes"] for io in group)
-        for layer in schema.TIMED:
-            values = [io[f"{layer}_ns"] for io in group if io[f"{layer}_ns"] is not None]
-            if not values:
-                assert row[f"{layer}_mean_ns"] == row[f"{layer}_p99_ns"] == ""
-            else:
-                assert float(row[f"{layer}_mean_ns"]) == pytest.approx(np.mean(values), abs=0.06)
-                assert float(row[f"{layer}_p99_ns"]) == pytest.approx(np.quantile(values, 0.99), abs=0.06)
-    joined = rows(truth, "joined.csv")
-    for column, mode in (("io_reads", "R"), ("io_writes", "W"), ("io_flushes", "F")):
-        total = sum(io["mode"] == mode for io in truth.io)
-        assert sum(int(row[column]) for row in joined if row[column]) == total
-    assert len({(r["bucket_start_us"], r["phase"], r["node"]) for r in joined}) == len(joined)
+        check_layers(row, group)
+
+
+def check_layers(row: dict[str, str], group: list[dict[str, Any]], prefix: str = "") -> None:
+    for layer in schema.TIMED:
+        values = [io[f"{layer}_ns"] for io in group if io[f"{layer}_ns"] is not None]
+        mean, p99 = (row[f"{prefix}{layer}_{statistic}_ns"] for statistic in ("mean", "p99"))
+        if not values:
+            assert mean == p99 == ""
+        else:
+            assert float(mean) == pytest.approx(np.mean(values), abs=0.06)
+            assert float(p99) == pytest.approx(np.quantile(values, 0.99), abs=0.06)
+
+
+def check_joined(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
+    """Beside the operations as they are in ops.csv: what each node did in the same part of the bucket."""
+    groups: dict[tuple[int, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for io in truth.io:
+        bucket = (io["t_unix_ns"] - T0) // bucket_ns * (bucket_ns // 1000)
+        groups[bucket, phase_at(phases, io["t_unix_ns"]), io["node"]].append(io)
+    operations = {(row["bucket_start_us"], row["phase"], row["op"]): row for row in rows(truth, "ops.csv")}
+    found = {(int(r["bucket_start_us"]), r["phase"], r["node"]): r for r in rows(truth, "joined.csv")}
+    assert len(found) == len(rows(truth, "joined.csv"))
+    nodes = ("node1", "node2", "node3")
+    assert found.keys() >= {(int(bucket), phase, node) for bucket, phase, _ in operations for node in nodes}
+    assert found.keys() >= groups.keys()
+    for key, row in found.items():
+        for op in ("INSERT", "READ"):
+            wanted = operations.get((row["bucket_start_us"], row["phase"], op), defaultdict(str))
+            for name in ("count", "errors", "throughput_ops_per_s", "latency_mean_us", "latency_p99_us"):
+                assert row[f"{op.lower()}_{name.removeprefix('latency_')}"] == wanted[name]
+        group = groups[key]
+        for column, mode in (("io_reads", "R"), ("io_writes", "W"), ("io_discards", "D"), ("io_flushes", "F")):
+            assert int(row[column] or 0) == sum(io["mode"] == mode for io in group)
+        for column, mode in (("read_bytes", "R"), ("write_bytes", "W")):
+            assert int(row[column] or 0) == sum(io["size_bytes"] for io in group if io["mode"] == mode)
+        check_layers(row, group, "io_")
 
 
 @pytest.fixture
@@ -243,6 +287,18 @@ def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp
     assert sum(int(row["count"]) for row in ops) == 2000
     assert {float(row["throughput_ops_per_s"]) for row in ops} <= {100.0, 200.0}
     assert [float(row["throughput_ops_per_s"]) for row in ops][2:9] == [200.0] * 7
+    assert overall(written, "r", "runtime_s") == 10 + late_s
+    assert overall(written, "r", "throughput_ops_per_s") == pytest.approx(2000 / (10 + late_s), abs=1e-3)
+
+
+def overall(truth: Truth, phase: str, metric: str) -> float:
+    """Of all operations of a phase, in summary.csv."""
+    (value,) = (
+        row["value"]
+        for row in rows(truth, "summary.csv")
+        if (row["phase"], row["op"], row["metric"]) == (phase, "all", metric)
+    )
+    return float(value)
 
 
 @pytest.mark.parametrize(("begin_ns", "drift_ppm"), [(500_020_000, 0), (500_600_000, 20), (499_400_000, -20)])
@@ -279,6 +335,8 @@ def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     values = {(row["phase"], row["op"], row["metric"]): row for row in rows(truth, "summary.csv")}
     assert float(values["a-run", "READ", "count"]["value"]) == 140
     assert float(values["a-run", "READ", "errors"]["value"]) == 6
+    assert float(values["a-run", "all", "errors"]["value"]) == 6
+    assert float(values["a-run", "all", "runtime_s"]["value"]) == 2.6
     assert float(values["a-run", "all", "throughput_ops_per_s"]["value"]) == pytest.approx(158 / 2.6, abs=1e-3)
     good = [o for o in truth.operations if (o["phase"], o["op"], o["status"]) == ("a-run", "READ", "OK")]
     mean_us = np.mean([o["latency_ns"] for o in good]) / 1000
@@ -293,6 +351,8 @@ def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     reads = [io for io in truth.io if io["node"] == "node2" and io["mode"] == "R"]
     in_run = sum(phase_at(SHORT, io["t_unix_ns"]) == "a-run" for io in reads)
     assert float(values["a-run", "io:node2:R", "ios"]["value"]) == in_run
+    bytes_in_run = sum(io["size_bytes"] for io in reads if phase_at(SHORT, io["t_unix_ns"]) == "a-run")
+    assert float(values["a-run", "io:node2:R", "bytes"]["value"]) == bytes_in_run
     assert all(row["n"] == "1" and row["ci_low"] == row["ci_high"] == "" for row in values.values())
 
 
@@ -333,6 +393,9 @@ def test_operations_of_a_killed_client_keep_their_window(tmp_path: Path) -> None
     join(written.store.path)
     counted = sum(int(row["count"]) for row in rows(written, "ops.csv") if row["phase"] == "a-run")
     assert counted == 158
+    begin = T0 + int(SHORT[1].start_s * SECOND)
+    ends = [(o["start"] + o["latency_ns"] - begin) // SECOND for o in written.operations if o["phase"] == "a-run"]
+    assert overall(written, "a-run", "runtime_s") == max(ends) + 1 - min(ends), "from the first interval to the last"
 
 
 def test_a_second_join_writes_the_same(truth: Truth) -> None:

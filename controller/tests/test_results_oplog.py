@@ -19,8 +19,9 @@ OPERATIONS = ["READ", "UPDATE"]
 rows_strategy = st.lists(
     st.fixed_dictionaries(
         {
-            "start": st.integers(T0, T0 + 10**16),
-            "latency_ns": st.integers(0, 10**14) | st.integers(0, 10**8),
+            # Records of one slot, and what does not fit into one any more.
+            "start": st.integers(T0, T0 + 10**14) | st.integers(T0, T0 + 10**16),
+            "latency_ns": st.integers(0, 1 << 24) | st.integers(0, 10**14),
             "delay_ns": st.just(-1) | st.integers(-1, 10**9),
             "key_hash": st.integers(0, (1 << 32) - 1),
             "thread": st.integers(0, (1 << 16) - 1),
@@ -114,6 +115,7 @@ SLOT = bytes(8) + b"\x01" + b"\x01\0\0" + bytes(4)  # of the one record below
         (b'"OK", "NOT_FOUND"', b'1234, "NOT_FOUND"', "wrong type"),
         (SLOT, SLOT + SLOT.replace(b"\x01", b"\xff", 1), "second slot"),
         (SLOT, SLOT[:9] + b"\xff\xff\xff" + SLOT[12:] + SLOT, "second slot"),
+        (SLOT, SLOT.replace(b"\x01", b"\xff", 1), "second slot"),
     ],
 )
 def test_the_error_says_what_is_wrong(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:

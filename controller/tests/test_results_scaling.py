@@ -87,16 +87,40 @@ def test_the_tables_hold_what_was_found(tmp_path: Path) -> None:
     assert float(law["lambda_ops_per_s"]["value"]) == pytest.approx(100)
     assert float(law["sigma"]["value"]) == pytest.approx(0.1, rel=1e-3)
     assert law["sigma"]["runs"] == "8"
-    assert isinstance(outcome.laws["w"], Law)
+    steps = {row["servers"]: row for row in rows(tmp_path / "scaling.csv")}
+    found = {name: steps["2"][name] for name in ("runs", "throughput_ops_per_s", "throughput_ops_per_s_ci_low")}
+    assert found == {"runs": "2", "throughput_ops_per_s": "181.818", "throughput_ops_per_s_ci_low": "181.818"}
+    assert (steps["2"]["speedup"], steps["2"]["efficiency"]) == ("1.81818", "0.909091")
+    assert [law[name]["note"] for name in schema.LAW_PARAMETERS] == [""] * 4
+    assert isinstance(outcome.laws["w"], Law) and law["peak_servers"]["value"] == ""
+    falling = measured("w", {n: [100 * n / (1 + 0.1 * (n - 1) + 0.025 * n * (n - 1))] for n in (1, 2, 3, 4)})
+    write_tables(analyse(falling), tmp_path)
+    law = {row["parameter"]: row for row in rows(tmp_path / "law.csv")}
+    assert float(law["peak_servers"]["value"]) == pytest.approx(6, rel=1e-4), "the root of (1 - 0.1) / 0.025"
 
 
-def test_regions_are_of_the_worst_run_and_locality_of_all() -> None:
+def test_regions_are_of_the_worst_run_and_locality_and_io_of_all(tmp_path: Path) -> None:
     even, uneven = {"node1": 2, "node2": 2}, {"node1": 3, "node2": 1}
     ones = [
-        PhaseMeasurement(2, "a", "w", LOAD, 1.0, 1.0, {}, even, {"node1": 1.0, "node2": 0.5}),
-        PhaseMeasurement(2, "b", "w", LOAD, 1.0, 1.0, {}, uneven, {"node1": 0.9}),
+        PhaseMeasurement(2, "a", "w", LOAD, 1.0, 1.0, {("node1", "device"): 1.0}, even, {"node1": 1.0, "node2": 0.5}),
+        PhaseMeasurement(
+            2,
+            "b",
+            "w",
+            LOAD,
+            1.0,
+            1.0,
+            {("node1", "device"): 1.0, ("node2", "block"): 1.0},
+            uneven,
+            {"node1": 0.9},
+        ),
     ]
     (step,) = analyse(ones).steps
+    write_tables(analyse(ones), tmp_path)
+    (row,) = rows(tmp_path / "scaling.csv")
+    assert (row["regions"], row["uneven_regions"]) == ("node1=3 node2=1", "2")
+    assert (row["locality"], row["lowest_locality"]) == ("0.8", "0.5")
+    assert (row["io_node"], row["io_layer"], row["io_share"]) == ("node1", "device", "0.6667")
     assert (step.regions, step.uneven_regions, step.lowest_locality) == (uneven, 2, 0.5)
     assert step.locality == pytest.approx(0.8)
 
@@ -111,6 +135,12 @@ def test_a_phase_has_the_placement_noted_for_it_or_the_one_before() -> None:
     events = [begun("load"), noted("load", "t", 1), noted("write", "t", 2), begun("write"), begun("scan"), begun("u")]
     found = placements(events, {"load": "t", "write": "t", "scan": "t", "u": "other"})
     assert {phase: event["regions"]["node1"] for phase, event in found.items()} == {"load": 1, "write": 2, "scan": 2}
+
+
+def test_a_cluster_that_did_nothing_is_neither_faster_nor_a_reference() -> None:
+    outcome = analyse(measured("w", {2: [5.0, 5.0], 3: [0.0, 0.0]}) + measured("v", {1: [0.0, 0.0], 2: [5.0, 5.0]}))
+    assert [step.speedup and step.speedup.value for step in outcome.steps] == [1, None, None, None]
+    assert [step.throughput_ops_per_s and step.throughput_ops_per_s.value for step in outcome.steps] == [5, 0, 0, 5]
 
 
 def test_nothing_measured_is_nothing() -> None:
@@ -132,7 +162,12 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Tr
     for size in (1, 2):
         nodes = tuple(f"node{i + 1}" for i in range(size))
         truth = write_run(folder / "made", nodes=nodes, seed=size)
-        truth.store.append_event("regions_placed", t_unix_ns=T0, phase="load", table="t", regions={"node1": 3})
+        events = truth.store.path / "events.jsonl"
+        before = events.read_text()
+        events.unlink()
+        placed = {"regions": {"node1": 3}, "locality": {"node1": 0.5}}
+        truth.store.append_event("regions_placed", t_unix_ns=T0, phase="load", table="t", **placed)
+        events.write_text(events.read_text() + before)
         parent = folder / f"servers-{size}"
         parent.mkdir()
         store = RunStore(truth.store.path.rename(parent / truth.store.run_id))
@@ -154,6 +189,7 @@ def test_runs_are_read_with_their_size_and_their_io_time(series: tuple[Path, dic
         spans = [event for event in truth.store.events() if event["event"].startswith("phase_")]
         for one in (one for one in found if one.servers == size):
             assert (one.load.kind in one.phase, one.load.threads) == (True, 4)
+            assert (one.regions, one.locality) == ({"node1": 3}, {"node1": 0.5}), "as noted last before"
             start, end = (event["t_unix_ns"] for event in spans if event["phase"] == one.phase)
             expected: dict[tuple[str, str], float] = defaultdict(float)
             for row in truth.io:

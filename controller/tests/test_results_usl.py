@@ -116,6 +116,14 @@ def test_measurements_that_no_finite_lambda_comes_nearest_to() -> None:
     assert "no finite lambda" in str(fit({n: [x] for n, x in measured.items()}))
 
 
+def test_where_some_resamples_have_no_finite_lambda_there_is_no_interval() -> None:
+    """Nearly the measurements above, and their scatter brings some of their resamples there."""
+    found = fitted({1: [50, 48], 2: [330, 270], 3: [51, 60], 4: [50, 45], 5: [50, 52]})
+    assert math.isfinite(found.lambda_ops_per_s.value) and "the runs differ too much" in found.note
+    for estimate in (found.lambda_ops_per_s, found.sigma, found.kappa):
+        assert (estimate.low, estimate.high) == (None, None)
+
+
 def test_a_run_without_throughput_has_no_law() -> None:
     assert "without any throughput" in str(fit({1: [1.0], 2: [0.0], 3: [2.0]}))
 

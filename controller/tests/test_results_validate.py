@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller.errors import DataError, RunError
+from controller.results import schema
 from controller.results.findings import Finding
 from controller.results.finish import finish
 from controller.results.join import join
 from controller.results.machines import check_machines, servers_share_a_machine
+from controller.results.shapes import Each, Maybe, misfit
 from controller.results.store import RunStore
 from controller.results.validate import validate
 from controller.tests.synthetic import SECOND, T0
@@ -27,7 +31,7 @@ from viz.run_data import load_run
 
 PHASES = (
     Phase("a-load", "load", "a", 0.6, 1.7, {"INSERT": 40}, {"INSERT": 30.0}),
-    Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}),
+    Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}, {"READ": 3}),
 )
 
 
@@ -38,7 +42,7 @@ def boot(store: RunStore, **boot_ids: str) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    return write_run(tmp_path, phases=PHASES, nodes=("node1", "node2")).store
+    return write_run(tmp_path, phases=PHASES, nodes=("node1", "node2"), target=True).store
 
 
 def change(path: Path, edit: Callable[[Any], None]) -> None:
@@ -94,17 +98,22 @@ def test_clients_that_doubt_themselves_are_one_warning(store: RunStore) -> None:
     assert "the client waited for a processor" in found[0].what
 
 
-# Up to ten may be due in the last instants of any phase.
-@pytest.mark.parametrize(("more", "warned"), [(6, False), (16, True)])
+# Up to ten may be due in the last instants of any phase, and one in a thousand does not move the 99.9th percentile.
+# `begun`: updates of one client; the two did 149 other operations.
+@pytest.mark.parametrize(
+    ("more", "begun", "warned"), [(6, 9, False), (16, 9, True), (16, 19_830, True), (16, 19_831, False)]
+)
 def test_operations_due_and_not_begun_are_a_warning_when_they_are_many(
-    store: RunStore, more: int, *, warned: bool
+    store: RunStore, more: int, begun: int, *, warned: bool
 ) -> None:
     for client, not_begun in (("client1", 4), ("client2", more)):
         path = store.client_dir(client, "a-run") / "summary.json"
         change(path, partial(set_not_begun, not_begun))
-    found = finish(store.path).findings
+    change(path, lambda s: s["operations"]["UPDATE"].update(count=begun))
+    found = [finding for finding in finish(store.path).findings if finding.severity != "error"]
     assert [(finding.severity, finding.where) for finding in found] == ([("warning", "a-run")] if warned else [])
-    assert all("20 of " in finding.what and "client1: 4, client2: 16" in finding.what for finding in found)
+    words = f"20 of {149 + begun + 20} ", "client1: 4, client2: 16"
+    assert all(word in finding.what for finding in found for word in words)
 
 
 def set_not_begun(count: int, summary: dict[str, Any]) -> None:
@@ -132,6 +141,130 @@ def test_keys_are_loaded_once_and_completely(store: RunStore, start: int | None,
     path = store.client_dir("client2", "a-load") / "summary.json"
     change(path, lambda s: s.update(key_start=start, key_end=end))
     only(errors(store), "a-load", words, "the clients")
+    change(path, lambda s: s.update(key_start=40, key_end=80))
+    change(store.path / "plan.json", lambda p: p["phases"][0]["shards"][1].update(key_start=start, key_end=end))
+    (found,) = (finding for finding in validate(store.path) if finding.where == "a-load")
+    assert words in found.what and "the plan" in found.what
+
+
+def summed(table: Any, layers: dict[str, int]) -> Any:
+    """With other times in the first row, whose total is still their sum."""
+    rows = table.to_pylist()
+    rows[0] |= layers
+    rows[0]["total_ns"] = sum(rows[0][f"{layer}_ns"] or 0 for layer in schema.LAYERS)
+    return table.from_pylist(rows, schema=table.schema)
+
+
+def test_no_layer_ends_before_it_begins(store: RunStore) -> None:
+    path = store.node_dir("node1") / "io.parquet"
+    pq.write_table(summed(pq.read_table(path), {"block_ns": 0, "driver_ns": -1}), path)
+    only(errors(store), "node1", "1 I/O rows have a negative layer")
+
+
+def device(**members: object) -> Callable[[Any], None]:
+    return lambda trace: trace["devices"][0].update(members)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "severity", "where", "words"),
+    [
+        (
+            "clients/client2/a-run/summary.json",
+            lambda s: s.update(status="aborted", reason="the deadline"),
+            "error",
+            "client2/a-run",
+            "status aborted: the deadline",
+        ),
+        (
+            "plan.json",
+            lambda p: p["phases"][1]["shards"][1].pop("planned"),
+            "warning",
+            "client2/a-run",
+            "the plan has no number of operations",
+        ),
+        (
+            "nodes/node1/trace.json",
+            lambda t: t.update(state="failed", reason="no memory"),
+            "error",
+            "node1",
+            "did not stop in order (state failed: no memory)",
+        ),
+        (
+            "nodes/node1/trace.json",
+            device(excluded={"untracked": 1, "completion_not_seen": 2, "in flight at start": -1}),
+            "warning",
+            "node1/loop1",
+            "3 of 263 requests have no row",
+        ),
+        (
+            "nodes/node1/trace.json",
+            device(layers_missing={"driver": "nothing tells"}),
+            "info",
+            "node1/loop1",
+            "layer driver is missing: nothing tells",
+        ),
+        ("nodes/node1/trace.json", lambda t: t.update(schema_version=2), "error", "node1", "schema_version 2, not 1"),
+    ],
+)
+def test_what_a_client_a_plan_or_a_tracer_lacks_is_said(
+    store: RunStore, name: str, edit: Callable[[Any], None], severity: str, where: str, words: str
+) -> None:
+    change(store.path / name, edit)
+    findings = finish(store.path).findings
+    only(findings, where, words)
+    assert findings[0].severity == severity
+
+
+def test_rows_of_a_disk_that_the_tracer_does_not_list(store: RunStore) -> None:
+    change(store.node_dir("node1") / "trace.json", device(device="loop7"))
+    found = {finding.where: finding.what for finding in errors(store)}
+    assert found == {
+        "node1/loop1": "260 I/O rows, and trace.json lacks the device",
+        "node1/loop7": "0 rows + 0 dropped are not 260 completions",
+    }
+
+
+def test_a_client_that_left_nothing_is_missed(store: RunStore) -> None:
+    shutil.rmtree(store.client_dir("client2", "a-run"))
+    only(errors(store), "client2/a-run", "no results of this client")
+
+
+def test_the_joined_operations_are_held_against_the_clients(store: RunStore) -> None:
+    finish(store.path)
+    path = store.path / schema.OPS.path
+    text = path.read_text()
+    first = next(row for row in csv.DictReader(text.splitlines()) if row["count"] != "0")
+    row = f"{first['bucket_start_us']},{first['phase']},{first['op']},"
+    path.write_text(text.replace(f"{row}{first['count']},", f"{row}{int(first['count']) + 1},", 1))
+    only(
+        [f for f in validate(store.path) if "sha256" not in f.what],
+        schema.OPS.path,
+        "a-load INSERT: 81 operations, not 80",
+    )
+    path.unlink()
+    only([f for f in validate(store.path) if "is missing:" in f.what], schema.OPS.path, "was not joined")
+
+
+def test_the_rows_of_a_table_are_those_of_the_manifest(store: RunStore) -> None:
+    finish(store.path)
+    change(store.path / "manifest.json", lambda m: m["files"]["joined/io.csv"].update(rows=3))
+    only(validate(store.path), "joined/io.csv", "has not the 3 rows")
+
+
+@pytest.mark.parametrize(("bound_ns", "warned"), [(50_000_000, False), (50_000_001, True)])
+def test_a_clock_that_is_hardly_good_enough_is_a_warning(store: RunStore, bound_ns: int, *, warned: bool) -> None:
+    """A twentieth of the bucket is comfortable."""
+    path = store.node_dir("node1") / "clock.csv"
+    path.write_text(path.read_text().replace(",150000\n", f",{bound_ns}\n"))
+    said = [(finding.severity, finding.where, finding.what) for finding in finish(store.path).findings]
+    assert said == [("warning", "node1", "the clock's error bound is 50 ms, buckets are 1000 ms")] * warned
+
+
+def test_errors_come_first(store: RunStore) -> None:
+    change(store.client_dir("client1", "a-load") / "summary.json", lambda s: s["client"].update(warnings=["w"]))
+    change(store.node_dir("node1") / "trace.json", lambda t: t.update(limits=["l"]))
+    change(store.node_dir("node2") / "trace.json", lambda t: t.update(state="running"))
+    assert [finding.severity for finding in validate(store.path)][-2:] == ["warning", "info"]
 
 
 def test_layers_must_add_up_exactly(store: RunStore) -> None:
@@ -259,16 +392,19 @@ def test_a_database_process_that_began_after_its_tracer_is_an_error(
     assert all("regionserver was started again" in finding.what for finding in findings)
 
 
-def test_a_missing_trace_is_an_error_unless_the_manifest_knows_why(store: RunStore) -> None:
-    for name in ("trace.json", "io.parquet"):
+@pytest.mark.parametrize(
+    ("gone", "state"),
+    [(("trace.json", "io.parquet"), "unavailable"), (("trace.json",), "unavailable"), (("io.parquet",), "off")],
+)
+def test_a_missing_trace_is_an_error_unless_the_manifest_knows_why(
+    store: RunStore, gone: tuple[str, ...], state: str
+) -> None:
+    for name in gone:
         (store.node_dir("node2") / name).unlink()
     only(errors(store), "node2", "should have been traced")
-    change(
-        store.path / "manifest.json",
-        lambda m: m["tracing"].update(node2={"state": "unavailable", "reason": "no BTF"}),
-    )
+    change(store.path / "manifest.json", lambda m: m["tracing"].update(node2={"state": state, "reason": "no BTF"}))
     finished = finish(store.path)
-    assert [(f.severity, f.what) for f in finished.findings] == [("info", "tracing unavailable: no BTF")]
+    assert [(f.severity, f.what) for f in finished.findings] == [("info", f"tracing {state}: no BTF")]
     assert finished.manifest["status"] == "complete" and finished.manifest["reasons"] == []
 
 
@@ -421,6 +557,30 @@ def test_an_odd_member_is_a_data_error_that_names_it(store: RunStore, name: str,
             load_run(store.path)
     if name != "manifest.json":
         assert any(f"`{member}`" in error.what for error in errors(store))
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ({"whole": 1, "part": 0.5, "names": [], "of": {}}, ""),
+        ({"whole": 1, "part": 1, "names": ["a"], "of": {"x": None, "y": 2}, "more": [7]}, ""),  # as JSON writes 1.0
+        ({"whole": 1.0, "part": 1, "names": [], "of": {}}, "whole"),
+        ({"whole": True, "part": 1, "names": [], "of": {}}, "whole"),
+        ({"whole": None, "part": 1, "names": [], "of": {}}, "whole"),
+        ({"part": 1, "names": [], "of": {}}, "whole"),
+        ({"whole": 1, "names": ["a", 3]}, "part"),
+        ({"whole": 1, "part": True, "names": ["a"]}, "part"),
+        ({"whole": 1, "part": 1, "names": ["a", 3], "of": {}}, "names.1"),
+        ({"whole": 1, "part": 1, "names": "ab", "of": {}}, "names"),
+        ({"whole": 1, "part": 1, "names": [], "of": {"x": 1, "y": "2"}}, "of.y"),
+        ({"whole": 1, "part": 1, "names": [], "of": [1]}, "of"),
+        ({"whole": 1, "part": 1, "names": [], "of": {}, "free": "x"}, "free"),
+    ],
+)
+def test_the_first_member_that_does_not_fit_is_named(content: dict[str, Any], place: str) -> None:
+    shape = {"whole": int, "part": float, "names": [str], "of": Each(Maybe(int)), "free?": int}
+    assert misfit(content, shape) == place
+    assert misfit([content], [shape], "all") == (f"all.0.{place}" if place else "")
 
 
 @pytest.mark.parametrize(

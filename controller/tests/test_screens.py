@@ -156,6 +156,16 @@ def test_a_threshold_that_does_not_hold(store: RunStore) -> None:
     check_thresholds(store, [parse_threshold("read.p99_us>9000")])
 
 
+@pytest.mark.parametrize("condition", ["all.throughput_ops_per_s<1001", "all.throughput_ops_per_s>999.5"])
+def test_a_threshold_of_all_operations_together(store: RunStore, condition: str) -> None:
+    """Which summary.csv does not write in capitals, as it does operations. A bound that is just met does not hold."""
+    row = "r,app-run,all,throughput_ops_per_s,operations/s,1000,,,1\n"
+    store.joined("summary.csv").write_text(SUMMARY + row)
+    with pytest.raises(ThresholdError, match="app-run all throughput_ops_per_s = 1000 operations/s"):
+        check_thresholds(store, [parse_threshold(condition)])
+    check_thresholds(store, [parse_threshold(f"all.throughput_ops_per_s{sign}1000") for sign in "<>"])
+
+
 @pytest.mark.parametrize("condition", ["update.p99_us>1", "load.read.p99_us>1", "read.intended_p99_us>1"])
 def test_a_threshold_on_what_was_not_measured_is_an_error(store: RunStore, condition: str) -> None:
     with pytest.raises(DataError, match="no such value"):

@@ -247,9 +247,12 @@ TASKS = (1, 2, 258)
 def calls_and_requests(draw: st.DrawFn) -> tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]]]:
     """Calls (task, start, duration, wait) and requests (task, start, total), few enough values that they meet."""
     few = st.integers(0, 3)
-    keys = draw(st.lists(st.tuples(st.sampled_from(TASKS), few), unique=True, max_size=12))
-    calls = [(*key, 10 + draw(few), draw(st.one_of(few, st.just(EMPTY)))) for key in keys]
-    requests = draw(st.lists(st.tuples(st.sampled_from(TASKS), few, few), max_size=30))
+    least = draw(st.sampled_from((0, 6)))
+    keys = draw(st.lists(st.tuples(st.sampled_from(TASKS), few), unique=True, min_size=least, max_size=12))
+    calls = [(*key, 10 + draw(few), draw(st.sampled_from((0, 1, 2, 3, EMPTY)))) for key in keys]
+    anything = st.tuples(st.sampled_from(TASKS), few, few)
+    last = [(task, start, wait) for task, start, _, wait in calls if wait != EMPTY]
+    requests = draw(st.lists(anything | st.sampled_from(last) if last else anything, min_size=2 * least, max_size=30))
     return calls, requests
 
 

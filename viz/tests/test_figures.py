@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plotly.subplots import make_subplots
 
+from controller.results import schema
 from controller.results.finish import finish
 from controller.results.store import RunStore
 from controller.results.timeline import Span, Timeline
@@ -18,7 +21,7 @@ from controller.tests.synthetic.clients import Phase
 from controller.tests.synthetic.run import write_run
 from viz.figures import layers, node_io, operations, style, workloads
 from viz.figures.style import OPERATION_COLOURS, Figure, thin
-from viz.run_data import RunData, load_run
+from viz.run_data import RunData, load_run, part_middle_s
 
 
 def every_figure(run: RunData) -> list[Figure]:
@@ -73,6 +76,23 @@ def test_operations_are_drawn_inside_their_phase(complete_run: RunStore) -> None
         for line in figure.plot.data:
             seen = line.x[~np.isnan(line.y)]
             assert len(seen) and all(any(start <= x <= end for start, end in shaded) for x in seen), line.name
+
+
+def test_the_parts_of_a_bucket_that_phases_share_have_their_own_middles() -> None:
+    """Worked by hand: buckets of 10 s; one phase from 2 to 13 s, one from 16 to 17 s, one from 17 to 31 s."""
+    zero, second = 7 * 10**9, 10**9
+    spans = [("a", 2, 13), ("b", 16, 17), ("c", 17, 31)]
+    timeline = Timeline(
+        zero, zero + 40 * second, tuple(Span(n, zero + s * second, zero + e * second) for n, s, e in spans), 10 * second
+    )
+    between = schema.BETWEEN_PHASES
+    parts = [(0, between, 1.0), (0, "a", 6.0), (1, "a", 11.5), (1, between, 14.5), (1, "b", 16.5), (1, "c", 18.5)]
+    parts += [(2, "c", 25.0), (3, "c", 30.5), (3, between, 35.5), (4, between, 45.0), (4, "c", 45.0), (4, "x", 45.0)]
+    rows = pd.DataFrame(
+        {"bucket_start_us": [b * 10**7 for b, _, _ in parts], "phase": [phase for _, phase, _ in parts]}
+    )
+    run = cast(RunData, SimpleNamespace(timeline=timeline))
+    assert list(part_middle_s(run, rows)) == [middle for _, _, middle in parts]
 
 
 def test_an_entry_of_the_legend_hides_all_lines_of_its_operation(complete_run: RunStore) -> None:

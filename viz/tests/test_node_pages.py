@@ -32,7 +32,7 @@ from viz.figures.node_io import requests_per_node
 from viz.figures.node_panels import panels
 from viz.figures.operations import latency, throughput
 from viz.figures.style import MOST_POINTS, Figure
-from viz.node_data import UNEXPLAINED, in_flight_expression, load_node_data
+from viz.node_data import UNEXPLAINED, component_expression, in_flight_expression, load_node_data
 from viz.report import write_report
 from viz.run_data import load_run
 from viz.tests.test_report_browser import CHROMIUM, seen_by_the_browser
@@ -198,6 +198,28 @@ def test_bytes_by_component_are_all_bytes(complete_run: RunStore) -> None:
         rows = pd.read_parquet(complete_run.node_dir(node) / "io.parquet")
         assert amount == rows["size_bytes"].sum()
     assert set(by_node) == set(joined["node"])
+
+
+def test_bytes_are_of_their_component_and_of_the_bucket_of_their_start() -> None:
+    timeline = Timeline(7 * SECOND_NS, 15 * SECOND_NS, (), SECOND_NS)
+    ios: list[tuple[str, int, str | None, int]] = [
+        ("a", 0, "wal", 1),
+        ("a", SECOND_NS - 1, "wal", 2),
+        ("a", SECOND_NS, "wal", 4),
+        ("a", 5, "", 8),
+    ]
+    ios += [("a", 5, None, 16), ("b", 5, "wal", 32), ("a", -1, "hfile", 64)]
+    rows = pd.DataFrame(ios, columns=["node", "t_unix_ns", "component", "size_bytes"])
+    rows["t_unix_ns"] += timeline.start_unix_ns
+    with engine() as connection:
+        found = connection.to_pandas(component_expression(ibis.memtable(rows), timeline))
+    assert {(node, bucket // 10**6, component): amount for node, bucket, component, amount in found.to_numpy()} == {
+        ("a", -1, "hfile"): 64,
+        ("a", 0, UNEXPLAINED): 24,
+        ("a", 0, "wal"): 3,
+        ("a", 1, "wal"): 4,
+        ("b", 0, "wal"): 32,
+    }
 
 
 @pytest.mark.parametrize("name", ["component=wal", "size_bytes=7"])

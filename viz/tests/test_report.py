@@ -6,16 +6,17 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.errors import DataError
 from controller.results.finish import finish
 from controller.results.store import RunStore
-from viz.page import Cell, number, table
+from viz.page import UNKNOWN, Cell, number, table
 from viz.report import header, remarks, verdict, write_report
 from viz.run_data import load_run
-from viz.tables import accounts, headline
+from viz.tables import accounts, headline, system
 
 
 def text_of(store: RunStore) -> str:
@@ -55,6 +56,65 @@ def test_calls_on_files_are_told_with_their_means(complete_run: RunStore, untrac
     # 1,800,000 ns in 900 calls and 25,000,000 ns in 100
     assert re.findall(r">([\d.,]+)</td>", row) == ["900", "100", "0.900", "2", "250"]
     assert "Calls on files were not counted." in text_of(untraced_run)
+
+
+def cells(text: str, beginning: str) -> list[str]:
+    """Of the one row of a table that begins so."""
+    (row,) = re.findall(rf"<tr[^>]*>{re.escape(beginning)}.*?</tr>", text)
+    return [html.unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]
+
+
+def test_the_accounts_of_a_disk_are_what_was_counted(complete_run: RunStore, gappy_run: RunStore) -> None:
+    """29.7 s of 40 requests a second; of two more, which were under way before, diskstats knows."""
+    run = load_run(complete_run.path)
+    counts = ["1,188", "0", "1,188", "1,190", "2"]
+    assert cells(accounts(run), "<td>node1</td>") == ["node1", "loop1", *counts, "2 in flight at start", UNKNOWN]
+    device = run.traces["node1"]["devices"][0] | {"diskstats_settled": False, "dropped": 3, "excluded": {"merged": 0}}
+    odd = replace(run, traces={"node1": run.traces["node1"] | {"devices": [device]}}, io_rows={})
+    expected = ["node1", "loop1", "0", "3", "1,188", "1,190", "0", "none (diskstats not settled)", UNKNOWN]
+    assert cells(accounts(odd), "<td>node1</td>") == expected
+    gappy = accounts(load_run(gappy_run.path))
+    assert cells(gappy, "<td>node1</td>")[-1] == "vfs"
+    reason = "tracing unavailable: no right to load BPF programs (needs root)"
+    assert cells(gappy, "<td>node2</td>") == ["node2", UNKNOWN, *[UNKNOWN] * 5, "", reason]
+
+
+def test_the_headline_has_the_numbers_of_the_summary(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    values = run.summary.set_index(["phase", "op", "metric"])["value"]
+    text = headline(run)
+    assert re.findall(r'<tr class="total"><td>([^<]*)</td>', text) == [span.phase for span in run.timeline.spans]
+    per_second = values["messenger-load", "all", "throughput_ops_per_s"]
+    total = ["messenger-load", "all", "1,000", "0", number(per_second).text]
+    assert cells(text, "<td>messenger-load</td>") == [*total, *[UNKNOWN] * 7]
+    deletes = [values["messenger-run", "DELETE", f"{name}_us"] for name in ("mean", "p50", "p99", "p999", "max")]
+    found = cells(text, "<td></td><td>DELETE</td>")
+    assert found[2:4] == ["120", "0"] and found[5:10] == [number(value / 1000).text for value in deletes]
+
+
+def test_what_the_run_ran_on_is_told_once_where_all_nodes_agree(complete_run: RunStore) -> None:
+    run = load_run(complete_run.path)
+    text = system(run)
+    assert cells(text, "<td>version</td><td>kernel</td>")[2] == "6.1.0-synthetic (all nodes)"
+    assert cells(text, "<td>version</td><td>java</td>")[2] == "17.0.0-synthetic"
+    assert cells(text, "<td>hbase setting</td><td>hbase.storage</td>")[2] == "hdfs", "what the run found"
+    assert cells(text, "<td>hbase setting</td><td>hbase.regionserver.handler.count</td>")[2] == "30", "what was planned"
+    assert cells(text, "<td>memory_bytes</td>") == ["memory_bytes", "8,589,934,592 (8.0 GiB)"]
+    assert cells(text, "<td>disks.0.name</td>") == ["disks.0.name", "loop0"]
+    assert "<td>node</td>" not in text, "it is a column"
+    facts: dict[str, dict[str, Any]] = {
+        "n1": {"cpu": {"cores": 2}, "nics": ["a", "b"]},
+        "n2": {"cpu": {"cores": 4}, "tags": None, "x_bytes": 5},
+    }
+    versions = {"kernel": {"n1": "6.1", "n2": "6.2"}, "jvm": {"n1": "17"}}
+    mixed = system(replace(run, facts=facts, manifest=run.manifest | {"versions": versions}))
+    assert cells(mixed, "<td>cpu.cores</td>") == ["cpu.cores", "2", "4"]
+    assert cells(mixed, "<td>nics</td>") == ["nics", "a, b", UNKNOWN]
+    assert cells(mixed, "<td>x_bytes</td>") == ["x_bytes", UNKNOWN, "5"]
+    assert "tags</td>" not in mixed and "all nodes" not in mixed
+    assert cells(mixed, "<td>version</td><td>kernel.n2</td>")[2] == "6.2"
+    assert cells(mixed, "<td>version</td><td>jvm</td>")[2] == "17"
+    assert "No node has reported its hardware" in system(replace(run, facts={}))
 
 
 def test_a_node_without_a_disk_to_trace_has_a_row_that_says_so(complete_run: RunStore) -> None:
@@ -128,6 +188,9 @@ def test_a_node_of_which_the_manifest_knows_nothing_was_not_traced(untraced_run:
     run = load_run(untraced_run.path)
     assert run.missing_trace("node1").startswith("tracing unavailable: no right")
     assert replace(run, manifest=run.manifest | {"tracing": {}}).missing_trace("node1") == "not traced"
+    for state, said in (("traced", "its trace was not collected"), ("off", "tracing off")):
+        told = replace(run, manifest=run.manifest | {"tracing": {"node1": {"state": state}}})
+        assert told.missing_trace("node1") == said
 
 
 def test_a_run_without_anything_has_a_page_without_plots(empty_run: RunStore) -> None:
