@@ -159,6 +159,18 @@ class ClientResultsTest {
     return ClientProcess.summary(output).getAsJsonObject("client").get("not_begun").getAsLong();
   }
 
+  /** Of nine operations one client does two, and the others have nothing more to do by then. */
+  @ParameterizedTest
+  @ValueSource(strings = {"", " -p clients=8"})
+  void clientsThatEndBeforeOthersHaveNotWaitedTooLittle(String clients) {
+    ClientProcess client =
+        ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=9 -p noop.delay.us=500000 -threads 8" + clients);
+    assertEquals(ExitCode.OK, client.code(), client.err());
+    JsonObject judged = ClientProcess.summary(output).getAsJsonObject("client");
+    assertEquals(1, judged.get("waiting_share").getAsDouble(), 0.1);
+    assertFalse(judged.getAsJsonArray("warnings").toString().contains("waited for the database"), judged.toString());
+  }
+
   @Test
   void whereNothingIsScheduledNothingIsDue() {
     ClientProcess client = ClientProcess.run(output, "run noop -p recordcount=10 -p operationcount=10");

@@ -209,8 +209,8 @@ public final class Run {
       cannotWrite(e);
     }
     monitor.judgeErrors();
-    ClientReport judged = ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(),
-        monitor.due(), control.isInterrupting());
+    ClientReport judged = ClientReport.of(measurements, cost, measuredNs, plan.threads(), threads.activeNs(), plan.targetPerSecond(),
+        monitor.due(threads), control.isInterrupting());
     ClientReport report = judged.warning(slips);
     show(resultLines.of(measurements, measuredNs, report));
     judged.warnings().forEach(warning -> status.warn("measuring", warning));

@@ -139,13 +139,18 @@ final class WindowMonitor {
   }
 
   /** Operations whose time came before no operation began any more; empty in a closed loop. */
-  OptionalLong due() {
+  OptionalLong due(WorkerThreads threads) {
     if (!plan.openLoop()) {
       return OptionalLong.empty();
     }
     long start = gate.measureMonoNs();
     long limit = plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs();
-    return OptionalLong.of(Schedule.dueBefore(plan, start, control.stopped() ? Math.min(limit, control.stoppedAtMonoNs()) : limit));
+    long end = control.stopped() ? Math.min(limit, control.stoppedAtMonoNs()) : limit;
+    if (end == Long.MAX_VALUE) {
+      return OptionalLong.of(plan.planned());
+    }
+    return OptionalLong.of(plan.poisson() ? threads.dueBefore(new Window(start, limit, plan.planned(), true), end)
+        : Schedule.constantBefore(plan, start, end));
   }
 
   /** Takes the last interval. */
