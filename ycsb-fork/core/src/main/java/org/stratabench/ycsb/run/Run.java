@@ -125,11 +125,11 @@ public final class Run {
   public static void check(Options options, RunPlan plan, Settings settings) throws SetupException {
     new ResultLines(settings);
     Database database = options.binding().newDatabase();
-    database.check(settings, plan.spec(), plan.phase() == Options.Phase.LOAD);
+    settings.part(() -> database.check(settings, plan.spec(), plan.phase() == Options.Phase.LOAD));
     if (plan.spec().insertCount() > 0) {
-      new RequestGenerator.Shared(plan.spec(), plan.shard());
+      settings.part(() -> new RequestGenerator.Shared(plan.spec(), plan.shard()));
     }
-    refuseWhatItCannotDo(options, plan, database);
+    settings.part(() -> refuseWhatItCannotDo(options, plan, database));
   }
 
   private static void refuseWhatItCannotDo(Options options, RunPlan plan, Database database) {
