@@ -79,6 +79,7 @@ final class LogicalClient {
     operations = next.operations();
     untilNs = next.untilMonoNs();
     measured = next.measured();
+    recorder.begin(next.startMonoNs());
     // the last answer of a warm-up may have come after the window's start
     lastEndNs = Math.max(lastEndNs, next.startMonoNs());
     enteredNs = lastEndNs;
@@ -224,7 +225,7 @@ final class LogicalClient {
   private void notePart(OperationType part, Answer answer, long nowNs) {
     if (measured) {
       boolean scheduled = openLoop && part == OperationType.READ;
-      recorder.recordPart(part, answer.outcome(), nowNs - partBeginNs, scheduled ? nowNs - dueNs : -1);
+      recorder.recordPart(part, answer.outcome(), nowNs - partBeginNs, scheduled ? nowNs - dueNs : -1, nowNs);
     }
   }
 
