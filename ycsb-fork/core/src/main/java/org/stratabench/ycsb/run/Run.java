@@ -200,14 +200,10 @@ public final class Run {
   private Summary.Measured closeWindow(OutputFiles files) {
     long measuredNs = monitor.measuredNs();
     ClientCost cost = monitor.cost();
-    try {
-      threads.flushLeftBehind();
-      monitor.close(measuredNs);
-      files.closeLog();
-    } catch (IOException e) {
-      // the summary is small and worth a try even so
-      cannotWrite(e);
-    }
+    // none of them hinders the next, for the summary counts what the monitor takes last, and is small and worth a try even so
+    attempt(threads::flushLeftBehind);
+    attempt(() -> monitor.close(measuredNs));
+    attempt(files::closeLog);
     monitor.judgeErrors();
     ClientReport judged = ClientReport.of(measurements, cost, measuredNs, plan.threads(), threads.activeNs(), plan.targetPerSecond(),
         monitor.due(threads), control.isInterrupting());
@@ -215,6 +211,18 @@ public final class Run {
     show(resultLines.of(measurements, measuredNs, report));
     judged.warnings().forEach(warning -> status.warn("measuring", warning));
     return new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
+  }
+
+  private interface Writing {
+    void write() throws IOException;
+  }
+
+  private void attempt(Writing writing) {
+    try {
+      writing.write();
+    } catch (IOException e) {
+      cannotWrite(e);
+    }
   }
 
   /**
