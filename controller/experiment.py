@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,8 @@ SERVERS_SETTING = "regionservers"
 #: Top-level keys of a file that say how it is read and are no part of the experiment: which of the named scales is
 #: meant, and for each the top-level keys that differ.
 SCALE, SCALES = "scale", "scales"
+#: Where what follows in the key of ``--set`` is one name, be there dots in it: properties and settings have no members.
+_NAMES = re.compile(r"(database\.settings|workloads\.[^.]+(?:\.load|\.run)?\.properties)\.(.+)", re.DOTALL)
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 Scalar = str | int | float | bool
@@ -171,7 +174,8 @@ def _apply(raw: dict[str, Any], setting: str) -> None:
         raise ConfigError(f"--set {key}: not a YAML value: {text!r}") from error
     known = key == SCALE or key.split(".")[0] in Experiment.model_fields
     # else it is one of the database, or its plan refuses it
-    *parents, last = key.split(".") if known else ["database", "settings", key]
+    whole = _NAMES.fullmatch(key if known else f"database.settings.{key}")
+    *parents, last = [*whole[1].split("."), whole[2]] if whole else key.split(".")
     node: Any = raw
     for word in parents:
         node = _step(node, word, key)

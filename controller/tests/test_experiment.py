@@ -108,6 +108,27 @@ def test_a_mistake_about_scaling_is_named(tmp_path: Path, text: str, settings: l
     assert words in str(refused.value)
 
 
+def test_the_name_of_a_property_or_setting_may_have_dots(tmp_path: Path) -> None:
+    # a workload may be called like the member of one
+    path = write(tmp_path, GOOD.replace("name: w,", "name: properties,"))
+    settings = [
+        "workloads.properties.properties.zipfian.scattered=false",
+        "workloads.properties.run.properties.value.compressibility=0.5",
+        "workloads.properties.load.properties.run.properties.x=1",
+        "workloads.properties.run.threads=3",
+        "database.settings.hbase.storage=local",
+        "hbase.settings.hbase.wal.hsync=true",
+    ]
+    experiment = load_experiment(path, settings)[0]
+    workload = experiment.workloads[0]
+    assert workload.name == "properties"
+    assert workload.properties == {"zipfian.scattered": False}
+    assert workload.run is not None and workload.load is not None
+    assert (workload.run.threads, workload.run.properties) == (3, {"value.compressibility": 0.5})
+    assert workload.load.properties == {"run.properties.x": 1}
+    assert experiment.database.settings == {"hbase.storage": "local", "hbase.settings.hbase.wal.hsync": True}
+
+
 @pytest.mark.parametrize("setting", ["seed", "=3", "workloads.x.run.threads=1", "name.a=1", "workloads.w=3", "seed=["])
 def test_a_bad_setting_is_named(tmp_path: Path, setting: str) -> None:
     with pytest.raises(ConfigError, match="--set"):

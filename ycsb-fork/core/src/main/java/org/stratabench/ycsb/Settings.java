@@ -111,6 +111,18 @@ public final class Settings {
     wrong.putIfAbsent(key, refusal.getMessage());
   }
 
+  /** Does a part of a check; where all that is wrong is gathered, its refusal is noted and does not end the parts after it. */
+  public void part(Runnable check) {
+    try {
+      check.run();
+    } catch (UsageException e) {
+      if (wrong == null || e instanceof UnreadableFileException) {
+        throw e;
+      }
+      wrong.putIfAbsent(e.getMessage(), e.getMessage());
+    }
+  }
+
   /** The refusal of one property, in the words all refusals share. */
   public static UsageException refuse(String key, String value, String why) {
     return new UsageException(words(key, value, why));

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -30,6 +31,16 @@ class CheckTest {
         "oplog=maybe", "readproportoin", "recordcount=ten", "requestdistribution=zipf", "warmup.seconds=1"),
         client.err().lines().map(line -> line.replaceFirst("error: .*property (\\S+?);? .*", "$1")).sorted().toList(), client.err());
     assertEquals("", client.out());
+  }
+
+  @Test
+  void noRefusalHidesThoseAfterIt() throws IOException {
+    Path file = Files.writeString(folder.resolve("broken"), "BlockSize\tx\n");
+    ClientProcess client = ClientProcess.run("run noop -check -p requestdistribution=histogram -p requesthistogram=" + file
+        + " -p fieldlengthdistribution=histogram -p fieldlengthhistogram=" + file + " -p noop.stall.ms=x -p recordcuont=1" + SMALL);
+    assertEquals(ExitCode.USAGE, client.code());
+    assertEquals(List.of("fieldlengthhistogram=" + file, "noop.stall.ms=x", "recordcuont", "requesthistogram=" + file),
+        client.err().lines().map(line -> line.replaceFirst("error: .*property (\\S+?);? .*", "$1")).sorted().toList(), client.err());
   }
 
   @ParameterizedTest

@@ -4,6 +4,7 @@ package org.stratabench.ycsb;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.google.gson.JsonObject;
 import java.io.ByteArrayInputStream;
@@ -18,8 +19,10 @@ import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -245,6 +248,59 @@ class ExitCodeTest {
     assertEquals(ExitCode.ABORTED, client.code(), client.err());
     double measured = ClientProcess.summary(output).get("measured_ns").getAsDouble();
     assertEquals(0.5e9, measured, 0.4e9, "the hanging client is interrupted two seconds later");
+  }
+
+  /** Its first client gets no answer and heeds no interruption; the others answer 10,000 times a second. */
+  public static final class Stuck implements Database {
+    private static final CountDownLatch END = new CountDownLatch(1);
+    private static final AtomicInteger ANSWERS = new AtomicInteger();
+    private final AtomicInteger sessions = new AtomicInteger();
+
+    @Override
+    public Set<OperationType> operations() {
+      return EnumSet.allOf(OperationType.class);
+    }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+
+    @Override
+    public Session session() {
+      boolean stuck = sessions.getAndIncrement() == 0;
+      return request -> {
+        while (stuck && END.getCount() > 0) {
+          LockSupport.parkNanos(100_000_000);
+          Thread.interrupted();
+        }
+        LockSupport.parkNanos(100_000);
+        ANSWERS.incrementAndGet();
+        return Answer.OK;
+      };
+    }
+
+    @Override
+    public void close() {
+    }
+  }
+
+  @Test
+  void aFullDiskCostsTheSummaryNothingThoughAThreadIsLeftBehind() throws IOException, InterruptedException {
+    Process mount = new ProcessBuilder("mount", "-t", "tmpfs", "-o", "size=192k", "none", output.toString())
+        .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+    assumeTrue(mount.waitFor() == 0, "mounting a small file system needs root");
+    try {
+      ClientProcess client = ClientProcess.run(output, "run " + Stuck.class.getName() + " -p recordcount=10 -p operationcount=10000000 -threads 2");
+      assertEquals(ExitCode.ABORTED, client.code(), client.err());
+      assertTrue(client.err().contains("cannot write ops.bin"), client.err());
+      long counted = ClientProcess.summary(output).getAsJsonObject("operations").entrySet().stream()
+          .mapToLong(entry -> entry.getValue().getAsJsonObject().get("count").getAsLong()).sum();
+      // the one whose record found no room ended its thread before it was counted
+      assertEquals(Stuck.ANSWERS.get(), counted, 1);
+    } finally {
+      Stuck.END.countDown();
+      new ProcessBuilder("umount", "-l", output.toString()).start().waitFor();
+    }
   }
 
   @Test

@@ -28,7 +28,7 @@ public final class ArangoDatabase implements Database {
   public void check(Settings properties, WorkloadSpec workload, boolean load) {
     settings = new ArangoSettings(properties);
     if (settings.dropsBefore() && !load) {
-      throw Settings.refuse("arangodb.dropDBBeforeRun", "true", "would drop in the run phase what was loaded; use it with load only");
+      properties.reject("arangodb.dropDBBeforeRun", "true", "would drop in the run phase what was loaded; use it with load only");
     }
   }
 

@@ -13,7 +13,6 @@ import java.util.List;
 import java.util.Properties;
 import java.util.stream.Collectors;
 import org.stratabench.ycsb.Settings;
-import org.stratabench.ycsb.UsageException;
 
 /** The binding's properties, checked; every refusal names the property and never shows a secret. */
 final class ArangoSettings {
@@ -68,16 +67,16 @@ final class ArangoSettings {
 
   private void refuseUnsupported() {
     if (settings.flag("arangodb.transactionUpdate", false)) {
-      throw Settings.refuse("arangodb.transactionUpdate", "true", "is not supported; updates go through the document API, which is atomic"
+      settings.reject("arangodb.transactionUpdate", "true", "is not supported; updates go through the document API, which is atomic"
           + " for one document; remove it");
     }
     for (String secret : List.of("arangodb.password", "arangodb.jwt")) {
       if (settings.text(secret, null) != null && settings.text(secret + "File", null) != null) {
-        throw new UsageException("properties " + secret + " and " + secret + "File exclude each other; remove one");
+        settings.reject(secret, settings.text(secret, ""), "excludes " + secret + "File; remove one");
       }
     }
     if (!useSsl() && settings.text("arangodb.caFile", null) != null) {
-      throw Settings.refuse("arangodb.caFile", settings.text("arangodb.caFile", ""), "needs arangodb.useSsl=true");
+      settings.reject("arangodb.caFile", settings.text("arangodb.caFile", ""), "needs arangodb.useSsl=true");
     }
   }
 
@@ -89,11 +88,11 @@ final class ArangoSettings {
           (int) settings.wholeNumber("arangodb.port", DEFAULT_PORT, 1, MOST_PORT)));
     }
     if (settings.text("arangodb.ip", null) != null || settings.text("arangodb.port", null) != null) {
-      throw Settings.refuse("arangodb.hosts", list, "excludes arangodb.ip and arangodb.port; remove those");
+      settings.reject("arangodb.hosts", list, "excludes arangodb.ip and arangodb.port; remove those");
     }
     List<HostDescription> read = new ArrayList<>();
     for (String entry : list.split(",", -1)) {
-      read.add(readHost(list, entry.trim()));
+      settings.part(() -> read.add(readHost(list, entry.trim())));
     }
     return List.copyOf(read);
   }
@@ -125,13 +124,14 @@ final class ArangoSettings {
   private Protocol readProtocol() {
     String name = settings.text("arangodb.protocol", Protocol.HTTP2_JSON.name());
     if (name.equals(Protocol.VST.name())) {
-      throw Settings.refuse("arangodb.protocol", name, "is not supported: ArangoDB 3.12 and later do not speak VelocyStream;"
+      settings.reject("arangodb.protocol", name, "is not supported: ArangoDB 3.12 and later do not speak VelocyStream;"
           + " use HTTP2_JSON or HTTP_JSON");
+      return Protocol.HTTP2_JSON;
     }
     Protocol read = Protocol.valueOf(
         settings.choice("arangodb.protocol", Protocol.HTTP2_JSON.name(), "HTTP2_JSON", "HTTP_JSON", "HTTP2_VPACK", "HTTP_VPACK"));
     if (isVpack(read) && !vpackPresent()) {
-      throw Settings.refuse("arangodb.protocol", name, "needs com.arangodb:jackson-serde-vpack and its dependencies, which are not on the"
+      settings.reject("arangodb.protocol", name, "needs com.arangodb:jackson-serde-vpack and its dependencies, which are not on the"
           + " class path; name them with -cp, or use HTTP2_JSON or HTTP_JSON");
     }
     return read;
@@ -283,7 +283,7 @@ final class ArangoSettings {
   Integer writeConcern() {
     Integer concern = optional("arangodb.writeConcern", 100);
     if (concern != null && concern > replicationFactor()) {
-      throw Settings.refuse("arangodb.writeConcern", concern.toString(), "must not exceed arangodb.replicationFactor=" + replicationFactor());
+      settings.reject("arangodb.writeConcern", concern.toString(), "must not exceed arangodb.replicationFactor=" + replicationFactor());
     }
     return concern;
   }

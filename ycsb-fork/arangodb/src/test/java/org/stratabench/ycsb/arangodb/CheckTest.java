@@ -33,6 +33,17 @@ class CheckTest {
     assertEquals(SLIP, said.get(2));
   }
 
+  @Test
+  void noRefusalHidesThoseAfterIt() {
+    List<String> said = check("run", "arangodb.hosts=a:0,::1,b:99999", "arangodb.ip=a", "arangodb.protocol=VST", "arangodb.transactionUpdate=true",
+        "arangodb.password=x", "arangodb.passwordFile=README.md", "arangodb.caFile=ca", "arangodb.writeConcern=2", "arangodb.dropDBBeforeRun=true",
+        "recordcuont=1");
+    assertEquals(List.of("arangodb.caFile=ca", "arangodb.dropDBBeforeRun=true", "arangodb.hosts=a:0,::1,b:99999", "arangodb.hosts=a:0,::1,b:99999",
+        "arangodb.hosts=a:0,::1,b:99999", "arangodb.password=***", "arangodb.protocol=VST", "arangodb.transactionUpdate=true",
+        "arangodb.writeConcern=2", "recordcuont"), said.stream()
+        .map(line -> line.replaceFirst("error: .*property (\\S+?);? .*", "$1")).sorted().toList(), said.toString());
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"load", "run"})
   void noNameOfOurDocumentationIsDoubted(String phase) throws IOException {

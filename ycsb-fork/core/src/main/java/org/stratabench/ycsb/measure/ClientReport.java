@@ -13,7 +13,8 @@ import org.stratabench.ycsb.workload.OperationType;
  *
  * @param cost processor and collector time it used
  * @param processors how many it could use
- * @param waitingShare share of the window that its logical clients spent waiting for the database, in [0, 1]; NaN in an open loop
+ * @param waitingShare share of their time, each one's from the window's start to its own last answer, that its logical clients spent waiting for the
+ *     database, in [0, 1]; NaN in an open loop
  *     and where that is not known
  * @param startErrors how late operations began by its own fault, in nanoseconds; null in a closed loop
  * @param notBegun operations that were due before the window's end and not begun, so that no time contains their wait; empty in a closed loop
@@ -34,12 +35,12 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
    *
    * @param measuredNs its length
    * @param threads number of client threads
-   * @param clients number of logical clients
+   * @param activeNs how long its logical clients had something to do, each up to its own last answer, added up
    * @param targetPerSecond scheduled rate, or 0 in a closed loop
    * @param due operations due before the window's end; empty in a closed loop
    * @param cutOff whether operations were under way when the window ended, whose wait is in no time
    */
-  public static ClientReport of(Measurements measurements, ClientCost cost, long measuredNs, int threads, int clients,
+  public static ClientReport of(Measurements measurements, ClientCost cost, long measuredNs, int threads, long activeNs,
       double targetPerSecond, OptionalLong due, boolean cutOff) {
     int processors = Runtime.getRuntime().availableProcessors();
     Histogram starts = measurements.startErrors();
@@ -54,7 +55,7 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
       return new ClientReport(cost, processors, Double.NaN, starts, notBegun, List.of());
     }
     double waiting =
-        openLoop || cutOff ? Double.NaN : real.getMean() * real.getTotalCount() / ((double) clients * measuredNs);
+        openLoop || cutOff ? Double.NaN : real.getMean() * real.getTotalCount() / activeNs;
     List<String> warnings = new ArrayList<>();
     double cpu = (double) cost.cpuNs() / measuredNs;
     if (cpu > MOST_CPU_SHARE * processors) {
@@ -65,7 +66,7 @@ public record ClientReport(ClientCost cost, int processors, double waitingShare,
       warn(warnings, "the client's threads waited for a processor in %.1f %% of the window: all times contain that wait", 100 * runQueue);
     }
     if (waiting < LEAST_WAITING_SHARE) {
-      warn(warnings, "the clients waited for the database in only %.0f %% of the window: the rest is the client's own work", 100 * waiting);
+      warn(warnings, "the clients waited for the database in only %.0f %% of their time: the rest is the client's own work", 100 * waiting);
     }
     if (cost.gcNs() > MOST_GC_SHARE * measuredNs) {
       warn(warnings, "the client's garbage collections took %.1f %% of the window", 100.0 * cost.gcNs() / measuredNs);

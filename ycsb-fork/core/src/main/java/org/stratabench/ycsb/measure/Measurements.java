@@ -14,7 +14,7 @@ import org.stratabench.ycsb.workload.OperationType;
 public final class Measurements {
   // each thread makes its own recorder, so that no two share a cache line
   private final List<ThreadRecorder> threads = new CopyOnWriteArrayList<>();
-  private final long[][][] seen = new long[Series.ALL.size()][LatencyCounts.PAGES][];
+  private final long[][][][] seen = new long[ThreadRecorder.TURNS][Series.ALL.size()][LatencyCounts.PAGES][];
   private final Histogram[] totals = new Histogram[Series.ALL.size()];
   private long done;
   private long failed;
@@ -26,18 +26,34 @@ public final class Measurements {
     return recorder;
   }
 
-  /** Takes what was recorded since the last call. */
+  /** Takes all that was recorded and not taken before. */
   public Interval takeInterval() {
+    return take(0, ThreadRecorder.TURNS);
+  }
+
+  /**
+   * Takes one second of the window, and what of earlier ones threads had not yet recorded when they were taken.
+   *
+   * @param second 0-based; the one after it may have begun, but not ended
+   */
+  public Interval takeSecond(long second) {
+    int turn = Math.floorMod(second, ThreadRecorder.TURNS);
+    return take(turn, turn + 1);
+  }
+
+  private Interval take(int firstTurn, int endTurn) {
     Histogram[] merged = new Histogram[totals.length];
     for (int position = 0; position < merged.length; position++) {
-      merged[position] = growth(position, seen[position]);
-      if (merged[position] == null) {
-        continue;
+      for (int turn = firstTurn; turn < endTurn; turn++) {
+        merged[position] = growth(merged[position], position, turn, seen[turn][position]);
       }
       if (totals[position] == null) {
-        totals[position] = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
+        totals[position] = merged[position] == null ? null : merged[position].copy();
+      } else if (merged[position] == null) {
+        merged[position] = new Histogram(ThreadRecorder.SIGNIFICANT_DIGITS);
+      } else {
+        totals[position].add(merged[position]);
       }
-      totals[position].add(merged[position]);
     }
     Interval interval = new Interval(merged);
     done += interval.operations();
@@ -46,17 +62,18 @@ public final class Measurements {
   }
 
   /**
-   * What the sum of all threads' counts of a series has grown by since it was {@code before}, which is brought up to date.
+   * Adds what the sum of all threads' counts of a series in one turn has grown by since it was {@code before}, which is brought up to date.
    *
-   * @return null when the series has never had a value
+   * @param others what it is added to, or null
+   * @return null when that was and there has never been a value
    */
-  private Histogram growth(int series, long[][] before) {
-    Histogram growth = null;
+  private Histogram growth(Histogram others, int series, int turn, long[][] before) {
+    Histogram growth = others;
     long[] sum = new long[LatencyCounts.CELLS_PER_PAGE];
     for (int page = 0; page < LatencyCounts.PAGES; page++) {
       boolean any = false;
       for (ThreadRecorder thread : threads) {
-        any |= thread.counts().addPage(series, page, sum);
+        any |= thread.counts(turn).addPage(series, page, sum);
       }
       if (!any) {
         continue;
@@ -116,7 +133,11 @@ public final class Measurements {
 
   /** How late operations began by the client's own fault, in nanoseconds; null in a closed loop. */
   Histogram startErrors() {
-    return growth(ThreadRecorder.START_ERRORS, new long[LatencyCounts.PAGES][]);
+    Histogram all = null;
+    for (int turn = 0; turn < ThreadRecorder.TURNS; turn++) {
+      all = growth(all, ThreadRecorder.START_ERRORS, turn, new long[LatencyCounts.PAGES][]);
+    }
+    return all;
   }
 
   /** Monotonic instant of the last recorded answer; {@link Long#MIN_VALUE} before the first. */

@@ -16,11 +16,34 @@ public final class ThreadRecorder {
   /** Stands behind the series of operations. */
   static final int START_ERRORS = Series.ALL.size();
 
-  private final LatencyCounts counts = new LatencyCounts(START_ERRORS + 1);
+  /** Seconds take turns at so many counts: those of one second rest for the next one, so that who reads them late reads no other's. */
+  static final int TURNS = 2;
+
+  private static final long SECOND_NS = 1_000_000_000L;
+
+  private final LatencyCounts[] turns = {new LatencyCounts(START_ERRORS + 1), new LatencyCounts(START_ERRORS + 1)};
+  private LatencyCounts counts = turns[0];
+  private long windowMonoNs;
+  private long secondMonoNs;
   private final AtomicLongArray notFound = new AtomicLongArray(OperationType.values().length);
   private final AtomicLongArray records = new AtomicLongArray(OperationType.values().length);
   private final Map<OperationType, Map<String, LongAdder>> failures = new ConcurrentHashMap<>();
   private final AtomicLong lastEndMonoNs = new AtomicLong(Long.MIN_VALUE);
+
+  /** Lets seconds count from the start of a window. */
+  public void begin(long startMonoNs) {
+    windowMonoNs = startMonoNs;
+    secondMonoNs = startMonoNs;
+    counts = turns[0];
+  }
+
+  private void turnTo(long endMonoNs) {
+    if (Long.compareUnsigned(endMonoNs - secondMonoNs, SECOND_NS) >= 0) {
+      long second = (endMonoNs - windowMonoNs) / SECOND_NS;
+      secondMonoNs = windowMonoNs + second * SECOND_NS;
+      counts = turns[Math.floorMod(second, TURNS)];
+    }
+  }
 
   /**
    * Records one finished operation.
@@ -34,6 +57,7 @@ public final class ThreadRecorder {
     if (outcome == Outcome.NOT_FOUND) {
       add(notFound, type, 1);
     }
+    turnTo(endMonoNs);
     counts.add(Series.position(type, failed, false), latencyNs);
     if (intendedNs >= 0) {
       counts.add(Series.position(type, failed, true), intendedNs);
@@ -46,9 +70,11 @@ public final class ThreadRecorder {
    *
    * @param part READ or UPDATE
    * @param intendedNs as for the whole; -1 also where the part has no scheduled start of its own
+   * @param endMonoNs monotonic instant of its answer
    */
-  public void recordPart(OperationType part, Outcome outcome, long latencyNs, long intendedNs) {
+  public void recordPart(OperationType part, Outcome outcome, long latencyNs, long intendedNs, long endMonoNs) {
     boolean failed = outcome == Outcome.FAILED;
+    turnTo(endMonoNs);
     counts.add(Series.partPosition(part, failed, false), latencyNs);
     if (intendedNs >= 0) {
       counts.add(Series.partPosition(part, failed, true), intendedNs);
@@ -81,9 +107,9 @@ public final class ThreadRecorder {
     counters.lazySet(type.ordinal(), counters.getPlain(type.ordinal()) + count);
   }
 
-  /** The counts of all series, at their positions, and of {@link #START_ERRORS}. */
-  LatencyCounts counts() {
-    return counts;
+  /** The counts of all series, at their positions, and of {@link #START_ERRORS}, that seconds of one turn go to. */
+  LatencyCounts counts(int turn) {
+    return turns[turn];
   }
 
   long notFound(OperationType type) {

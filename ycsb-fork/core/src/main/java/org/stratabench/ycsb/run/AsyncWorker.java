@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.PriorityQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.db.AsyncSession;
 import org.stratabench.ycsb.measure.OperationLog;
@@ -195,6 +196,11 @@ final class AsyncWorker extends Worker {
 
   private boolean somethingHappened() {
     return answered.get() != null || shared().control().stopped();
+  }
+
+  @Override
+  Stream<LogicalClient> clients() {
+    return slots.stream().map(slot -> slot.client);
   }
 
   @Override

@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.run;
 
 import java.io.IOException;
+import java.util.stream.Stream;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.db.Session;
 import org.stratabench.ycsb.measure.OperationLog;
@@ -71,6 +72,11 @@ final class BlockingWorker extends Worker {
     } catch (Exception e) {
       return Answer.failed(e);
     }
+  }
+
+  @Override
+  Stream<LogicalClient> clients() {
+    return Stream.of(client);
   }
 
   @Override

@@ -52,6 +52,7 @@ final class LogicalClient {
   private long dueNs;
   private long beginNs;
   private long partBeginNs;
+  private long enteredNs;
   private long lastEndNs = Long.MIN_VALUE;
 
   /**
@@ -78,8 +79,10 @@ final class LogicalClient {
     operations = next.operations();
     untilNs = next.untilMonoNs();
     measured = next.measured();
+    recorder.begin(next.startMonoNs());
     // the last answer of a warm-up may have come after the window's start
     lastEndNs = Math.max(lastEndNs, next.startMonoNs());
+    enteredNs = lastEndNs;
     index = client - clients;
     schedule = Schedule.of(plan, next, client);
     mix = plan.spec().mix(next.operations(), next.measured(), plan.seed(), plan.shard(), client, plan.clients());
@@ -93,6 +96,30 @@ final class LogicalClient {
     if (index + clients < operations) {
       ahead = mix.next();
     }
+  }
+
+  /** How long this client has taken part in the measured window: up to its own last answer, for others may have more to do. */
+  long activeNs() {
+    return measured ? lastEndNs - enteredNs : 0;
+  }
+
+  /**
+   * How many of this client's operations are due in the measured window before an instant. Goes on with the schedule from the operation it has come
+   * to, for those before it are many and have all begun; so only to be asked of a client that does nothing more.
+   */
+  long dueBefore(Window window, long endMonoNs) {
+    if (!measured) {
+      enter(window);
+    }
+    if (index < client) {
+      index = client;
+      dueNs = schedule.next();
+    }
+    while (index < operations && dueNs < endMonoNs) {
+      index += clients;
+      dueNs = schedule.next();
+    }
+    return (index - client) / clients;
   }
 
   /** Prepares the next operation; false when there is none left in the window. */
@@ -198,7 +225,7 @@ final class LogicalClient {
   private void notePart(OperationType part, Answer answer, long nowNs) {
     if (measured) {
       boolean scheduled = openLoop && part == OperationType.READ;
-      recorder.recordPart(part, answer.outcome(), nowNs - partBeginNs, scheduled ? nowNs - dueNs : -1);
+      recorder.recordPart(part, answer.outcome(), nowNs - partBeginNs, scheduled ? nowNs - dueNs : -1, nowNs);
     }
   }
 

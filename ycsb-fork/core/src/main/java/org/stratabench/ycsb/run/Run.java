@@ -125,11 +125,11 @@ public final class Run {
   public static void check(Options options, RunPlan plan, Settings settings) throws SetupException {
     new ResultLines(settings);
     Database database = options.binding().newDatabase();
-    database.check(settings, plan.spec(), plan.phase() == Options.Phase.LOAD);
+    settings.part(() -> database.check(settings, plan.spec(), plan.phase() == Options.Phase.LOAD));
     if (plan.spec().insertCount() > 0) {
-      new RequestGenerator.Shared(plan.spec(), plan.shard());
+      settings.part(() -> new RequestGenerator.Shared(plan.spec(), plan.shard()));
     }
-    refuseWhatItCannotDo(options, plan, database);
+    settings.part(() -> refuseWhatItCannotDo(options, plan, database));
   }
 
   private static void refuseWhatItCannotDo(Options options, RunPlan plan, Database database) {
@@ -200,21 +200,29 @@ public final class Run {
   private Summary.Measured closeWindow(OutputFiles files) {
     long measuredNs = monitor.measuredNs();
     ClientCost cost = monitor.cost();
-    try {
-      threads.flushLeftBehind();
-      monitor.close(measuredNs);
-      files.closeLog();
-    } catch (IOException e) {
-      // the summary is small and worth a try even so
-      cannotWrite(e);
-    }
+    // none of them hinders the next, for the summary counts what the monitor takes last, and is small and worth a try even so
+    attempt(threads::flushLeftBehind);
+    attempt(() -> monitor.close(measuredNs));
+    attempt(files::closeLog);
     monitor.judgeErrors();
-    ClientReport judged = ClientReport.of(measurements, cost, measuredNs, plan.threads(), plan.clients(), plan.targetPerSecond(),
-        monitor.due(), control.isInterrupting());
+    ClientReport judged = ClientReport.of(measurements, cost, measuredNs, plan.threads(), threads.activeNs(), plan.targetPerSecond(),
+        monitor.due(threads), control.isInterrupting());
     ClientReport report = judged.warning(slips);
     show(resultLines.of(measurements, measuredNs, report));
     judged.warnings().forEach(warning -> status.warn("measuring", warning));
     return new Summary.Measured(clock.toUnix(gate.measureMonoNs()), measuredNs, report);
+  }
+
+  private interface Writing {
+    void write() throws IOException;
+  }
+
+  private void attempt(Writing writing) {
+    try {
+      writing.write();
+    } catch (IOException e) {
+      cannotWrite(e);
+    }
   }
 
   /**

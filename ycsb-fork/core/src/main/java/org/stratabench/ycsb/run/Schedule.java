@@ -2,7 +2,6 @@
 package org.stratabench.ycsb.run;
 
 import java.util.SplittableRandom;
-import java.util.stream.IntStream;
 import org.stratabench.ycsb.workload.Mixing;
 
 /** When one logical client's operations are due within a window; asked for one operation after the other. */
@@ -34,24 +33,19 @@ interface Schedule {
   }
 
   /**
-   * How many operations of all clients together are due in the measured window before an instant.
+   * How many operations of all clients together are due before an instant in an open loop with constant arrivals.
    *
    * @param startMonoNs the window's start
-   * @param endMonoNs that instant, or {@link Long#MAX_VALUE} where the number of operations ends the run
    */
-  static long dueBefore(RunPlan plan, long startMonoNs, long endMonoNs) {
-    if (endMonoNs == Long.MAX_VALUE) {
-      return plan.planned();
+  static long constantBefore(RunPlan plan, long startMonoNs, long endMonoNs) {
+    double intervalNs = 1e9 / plan.targetPerSecond();
+    long lengthNs = Math.max(0, endMonoNs - startMonoNs);
+    long due = Math.min(plan.planned(), (long) (lengthNs / intervalNs));
+    // the quotient may be beside the number by what it and the products of the schedule are rounded
+    while (due > 0 && (long) ((due - 1) * intervalNs) >= lengthNs) {
+      due--;
     }
-    Window window = new Window(startMonoNs, endMonoNs, plan.planned(), true);
-    // on all processors: a long run has billions of them, and who stops it waits some seconds only for its summary
-    return IntStream.range(0, plan.clients()).parallel().mapToLong(client -> dueOf(plan, window, client)).sum();
-  }
-
-  private static long dueOf(RunPlan plan, Window window, int client) {
-    Schedule schedule = of(plan, window, client);
-    long due = 0;
-    for (long index = client; index < plan.planned() && schedule.next() < window.untilMonoNs(); index += plan.clients()) {
+    while (due < plan.planned() && (long) (due * intervalNs) < lengthNs) {
       due++;
     }
     return due;

@@ -70,7 +70,7 @@ final class WindowMonitor {
       // a late wake-up ends the interval at the last whole second, so that intervals stay aligned to the start
       long elapsed = (System.nanoTime() - start) / SECOND_NS * SECOND_NS;
       if (elapsed > intervals.endNs()) {
-        takeInterval(elapsed);
+        takeUpTo(elapsed);
         stopOn(measuredErrors.excess(elapsed, measurements.done(), measurements.failed()));
         progress.measuring(elapsed);
         nextTick = start + elapsed + SECOND_NS;
@@ -107,8 +107,13 @@ final class WindowMonitor {
     progress.warmup(done, warmupFailed.sum());
   }
 
-  private void takeInterval(long endNs) throws IOException {
-    Interval interval = measurements.takeInterval();
+  /** Takes the second that has passed; where several have, all there is. */
+  private void takeUpTo(long endNs) throws IOException {
+    boolean one = endNs - intervals.endNs() == SECOND_NS;
+    add(one ? measurements.takeSecond(intervals.endNs() / SECOND_NS) : measurements.takeInterval(), endNs);
+  }
+
+  private void add(Interval interval, long endNs) throws IOException {
     progress.add(interval);
     if (interval.operations() > 0 || endNs > intervals.endNs()) {
       intervals.write(interval, Math.max(endNs, intervals.endNs()));
@@ -139,18 +144,31 @@ final class WindowMonitor {
   }
 
   /** Operations whose time came before no operation began any more; empty in a closed loop. */
-  OptionalLong due() {
+  OptionalLong due(WorkerThreads threads) {
     if (!plan.openLoop()) {
       return OptionalLong.empty();
     }
     long start = gate.measureMonoNs();
     long limit = plan.limitNs() == Long.MAX_VALUE ? Long.MAX_VALUE : start + plan.limitNs();
-    return OptionalLong.of(Schedule.dueBefore(plan, start, control.stopped() ? Math.min(limit, control.stoppedAtMonoNs()) : limit));
+    long end = control.stopped() ? Math.min(limit, control.stoppedAtMonoNs()) : limit;
+    if (end == Long.MAX_VALUE) {
+      return OptionalLong.of(plan.planned());
+    }
+    return OptionalLong.of(plan.poisson() ? threads.dueBefore(new Window(start, limit, plan.planned(), true), end)
+        : Schedule.constantBefore(plan, start, end));
   }
 
-  /** Takes the last interval. */
+  /** Takes the last interval, and the second before it where the threads had finished before it could be taken. */
   void close(long measuredNs) throws IOException {
-    takeInterval(measuredNs);
+    long next = intervals.endNs() + SECOND_NS;
+    try {
+      if (next < measuredNs && measuredNs <= next + SECOND_NS) {
+        takeUpTo(next);
+      }
+    } finally {
+      // the summary counts what has been taken, be there room for it in the logs or not
+      add(measurements.takeInterval(), measuredNs);
+    }
     intervals.close();
   }
 

@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.run;
 
 import java.io.IOException;
+import java.util.stream.Stream;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.db.Database;
 import org.stratabench.ycsb.measure.Measurements;
@@ -32,6 +33,9 @@ abstract class Worker implements Runnable {
 
   /** Does the operations of one window. */
   abstract void perform(Window window) throws IOException;
+
+  /** The clients that this thread drives, once it has connected. */
+  abstract Stream<LogicalClient> clients();
 
   /** Closes the sessions. */
   abstract void disconnect() throws Exception;

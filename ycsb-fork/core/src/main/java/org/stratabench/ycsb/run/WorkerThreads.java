@@ -2,6 +2,7 @@
 package org.stratabench.ycsb.run;
 
 import java.io.IOException;
+import java.util.Arrays;
 import org.stratabench.ycsb.ExitCode;
 import org.stratabench.ycsb.Options;
 import org.stratabench.ycsb.Settings;
@@ -86,6 +87,18 @@ final class WorkerThreads {
         workers[i].flush();
       }
     }
+  }
+
+  /** How long the clients have taken part in the measured window, each up to its own end, added up. */
+  long activeNs() {
+    return Arrays.stream(workers).flatMap(Worker::clients).mapToLong(LogicalClient::activeNs).sum();
+  }
+
+  /** How many operations of all clients together are due in the measured window before an instant; a thread left behind does nothing more, either. */
+  long dueBefore(Window window, long endMonoNs) {
+    // on all processors: what has not begun may be hundreds of millions, and who stops a run waits some seconds only for its summary
+    return Arrays.stream(workers).flatMap(Worker::clients).toList().parallelStream()
+        .mapToLong(client -> client.dueBefore(window, endMonoNs)).sum();
   }
 
   /**

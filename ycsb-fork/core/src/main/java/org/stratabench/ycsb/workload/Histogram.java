@@ -40,7 +40,8 @@ final class Histogram {
     try {
       return parse(lines);
     } catch (IllegalArgumentException e) {
-      throw new UsageException("property " + property + "=" + file + ": " + e.getMessage());
+      settings.reject(property, file, "holds no histogram: " + e.getMessage());
+      return new Histogram(1, new double[] {1});
     }
   }
 

@@ -63,7 +63,9 @@ final class KeyChoosers {
     return () -> {
       while (true) {
         long n = keys.grown();
-        long i = n - 1 - ranks.next(n, random);
+        long youngest = keys.presentUpTo(n - 1);
+        // where the youngest inserts have failed, all draws but a few could be theirs
+        long i = n - 1 - (youngest == n - 1 ? ranks.next(n, random) : ranks.next(n - 1 - youngest, n, random));
         if (keys.present(i)) {
           return keys.keyNumber(i);
         }
@@ -91,10 +93,7 @@ final class KeyChoosers {
         long i = keys.grown() - 1 - (long) Math.min(age, Long.MAX_VALUE / 2);
         if (i >= 0) {
           // for one whose insert has failed, the next older: where all young ones have, drawing again could take for ever
-          while (!keys.present(i)) {
-            i--;
-          }
-          return keys.keyNumber(i);
+          return keys.keyNumber(keys.presentUpTo(i));
         }
       }
     };

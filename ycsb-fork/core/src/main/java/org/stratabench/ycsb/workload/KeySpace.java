@@ -19,6 +19,15 @@ public record KeySpace(long start, long count, AcknowledgedInserts inserts) {
     return i < count || inserts.acknowledged(i - count);
   }
 
+  /** The i-th key in order of age, of those grown by now, or the youngest older one that can be asked for. */
+  long presentUpTo(long i) {
+    if (i < count) {
+      return i;
+    }
+    // all those between the youngest and the frontier have failed: they may be millions
+    return count + Math.max(-1, inserts.acknowledgedUpTo(Math.min(i - count, inserts.youngest()), 0));
+  }
+
   /** Key number of the i-th key in order of age. */
   long keyNumber(long i) {
     return i < count ? start + i : inserts.keyNumber(i - count);

@@ -37,6 +37,39 @@ public final class Zipf {
     return now.next(n, random);
   }
 
+  /**
+   * A rank in [{@code first}, {@code n}), {@code first} at least 1, with the probabilities of {@link #next(long, SplittableRandom)} given that it lies
+   * there, without a table.
+   *
+   * <p>Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996), with
+   * ranks counted from 1 in units of the first, so that no sum loses the small densities of high ranks.
+   */
+  public long next(long first, long n, SplittableRandom random) {
+    double unit = first + 1.0;
+    double least = integral(1 + 0.5 / unit) - 1 / unit;
+    double most = integral((n + 0.5) / unit);
+    while (true) {
+      double at = least + random.nextDouble() * (most - least);
+      long place = Math.max(first + 1, Math.min(n, Math.round(unit * inverse(at))));
+      if (at >= integral((place + 0.5) / unit) - Math.pow(place / unit, -constant) / unit) {
+        return place - 1;
+      }
+    }
+  }
+
+  /** The integral of x^-constant from 1 to x. */
+  private double integral(double x) {
+    double logarithm = Math.log(x);
+    double power = (1 - constant) * logarithm;
+    return power == 0 ? logarithm : Math.expm1(power) / power * logarithm;
+  }
+
+  /** The x whose {@link #integral} that is. */
+  private double inverse(double integral) {
+    double power = (1 - constant) * integral;
+    return Math.exp(power == 0 ? integral : Math.log1p(Math.max(-1, power)) / power * integral);
+  }
+
   private static double density(long rank, double constant) {
     return Math.pow(rank + 1, -constant);
   }

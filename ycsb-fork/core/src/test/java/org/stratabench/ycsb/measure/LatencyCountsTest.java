@@ -87,6 +87,27 @@ class LatencyCountsTest {
 
   /** As of a driver whose threads hand their answers over in another order than they got them. */
   @Test
+  void aSecondIsTakenWithoutTheNextAndWithWhatWasRecordedLate() {
+    long second = 1_000_000_000L;
+    long start = 5_250_000_000L;
+    Measurements measurements = new Measurements();
+    ThreadRecorder recorder = measurements.newThread();
+    recorder.begin(start);
+    for (long end : new long[] {0, second - 1, second, second + 1, 2 * second - 1}) {
+      recorder.record(OperationType.READ, Outcome.OK, 1, -1, start + end);
+    }
+    assertEquals(2, measurements.takeSecond(0).operations());
+    recorder.record(OperationType.READ, Outcome.OK, 1, -1, start + second - 2);
+    recorder.record(OperationType.READ, Outcome.OK, 1, -1, start + 2 * second);
+    assertEquals(3, measurements.takeSecond(1).operations());
+    assertEquals(2, measurements.takeSecond(2).operations());
+    recorder.record(OperationType.READ, Outcome.OK, 1, -1, start + 3 * second);
+    recorder.record(OperationType.READ, Outcome.OK, 1, -1, start + 4 * second);
+    assertEquals(2, measurements.takeInterval().operations());
+    assertEquals(9, measurements.done());
+  }
+
+  @Test
   void theLastAnswerIsTheLatestWhateverTheOrder() {
     Measurements measurements = new Measurements();
     ThreadRecorder recorder = measurements.newThread();

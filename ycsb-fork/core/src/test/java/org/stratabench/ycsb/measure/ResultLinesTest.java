@@ -59,7 +59,7 @@ class ResultLinesTest {
     measurements.newThread().record(OperationType.READ, Outcome.OK, 1_000, -1, 1_000);
     measurements.takeInterval();
     ClientCost cost = new ClientCost(0, 0, OptionalLong.empty());
-    ClientReport client = ClientReport.of(measurements, cost, 1_000, 1, 1, 0, OptionalLong.empty(), false);
+    ClientReport client = ClientReport.of(measurements, cost, 1_000, 1, 1_000, 0, OptionalLong.empty(), false);
     List<String> lines = new ResultLines(new Settings(properties)).of(measurements, 1_000, client).lines()
         .filter(line -> line.startsWith("[READ]")).map(line -> line.substring(0, line.lastIndexOf(", "))).toList();
     assertEquals(names.written, lines);

@@ -9,6 +9,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
+import java.util.TreeSet;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 
 class AcknowledgedInsertsTest {
@@ -44,6 +46,27 @@ class AcknowledgedInsertsTest {
     assertEquals(8, inserts.frontier());
     assertTrue(inserts.acknowledged(4));
     assertFalse(inserts.acknowledged(7));
+  }
+
+  @Test
+  void theYoungestAcknowledgedIsFoundAcrossAnyNumberOfFailedOnes() {
+    Random random = new Random(11);
+    AcknowledgedInserts inserts = new AcknowledgedInserts(0, Shard.WHOLE, true);
+    TreeSet<Long> acknowledged = new TreeSet<>();
+    for (int turn = 0; turn < 300; turn++) {
+      int count = 1 + random.nextInt(turn % 10 == 0 ? 20_000 : 70);
+      boolean well = random.nextInt(3) == 0;
+      long first = inserts.take(count);
+      inserts.answered(first, count, well);
+      LongStream.range(first, first + count).filter(k -> well).forEach(acknowledged::add);
+      assertEquals(acknowledged.isEmpty() ? -1 : acknowledged.last(), inserts.youngest());
+      for (int i = 0; i < 100; i++) {
+        long k = random.nextLong(first + count);
+        Long nearest = acknowledged.floor(k);
+        assertEquals(acknowledged.contains(k), inserts.acknowledged(k));
+        assertEquals(nearest == null ? -1 : nearest, Math.max(-1, inserts.acknowledgedUpTo(k, 0)));
+      }
+    }
   }
 
   @Test

@@ -165,6 +165,62 @@ class DistributionTest {
   }
 
   @ParameterizedTest
+  @CsvSource({"0.5", "0.99", "1", "1.5", "3"})
+  void latestIsAsFastAndAsExactWhenTheYoungestInsertsHaveFailed(String constant) {
+    int loaded = 100;
+    int failed = 1_000_000;
+    WorkloadSpec spec = spec(loaded, "requestdistribution", "latest", "zipfianconstant", constant);
+    AcknowledgedInserts inserts = new AcknowledgedInserts(loaded, Shard.WHOLE, true);
+    // of the youngest loaded ones and a few inserts among the failed ones, the older are the rarer
+    inserts.answered(inserts.take(3), 3, true);
+    inserts.answered(inserts.take(2), 2, false);
+    inserts.answered(inserts.take(5), 5, true);
+    inserts.answered(inserts.take(failed), failed, false);
+    double[] expected = new double[loaded + 10];
+    for (int i = 0; i < expected.length; i++) {
+      boolean absent = i == loaded + 3 || i == loaded + 4;
+      expected[i] = absent ? 0 : Math.pow(failed + expected.length - i, -Double.parseDouble(constant));
+    }
+    double sum = Arrays.stream(expected).sum();
+    KeyChooser chooser = spec.keyChoosers(new KeySpace(0, loaded, inserts), Shard.WHOLE).create(0, 1, new SplittableRandom(13));
+    long[] observed = new long[expected.length];
+    assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
+      for (int i = 0; i < DRAWS; i++) {
+        observed[(int) chooser.next()]++;
+      }
+    });
+    ChiSquare.assertFits(Arrays.stream(expected).map(weight -> weight / sum).toArray(), observed);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"1,3,0.99", "1,1000,0.99", "2,1000,12", "7,1000,1", "500,100000,0.2", "99000,100000,2", "3,3000,1.0000001"})
+  void zipfRanksFromOneOnHaveTheirExactProbabilities(int first, int n, double constant) {
+    Zipf zipf = new Zipf(constant);
+    SplittableRandom random = new SplittableRandom(3);
+    long[] observed = new long[n - first];
+    for (int i = 0; i < DRAWS; i++) {
+      observed[(int) zipf.next(first, n, random) - first]++;
+    }
+    double[] weights = IntStream.range(first, n).mapToDouble(rank -> Math.pow((rank + 1.0) / (first + 1), -constant)).toArray();
+    double sum = Arrays.stream(weights).sum();
+    ChiSquare.assertFits(Arrays.stream(weights).map(weight -> weight / sum).toArray(), observed);
+  }
+
+  @Test
+  void exponentialPassesAMillionFailedInsertsAtOnce() {
+    WorkloadSpec spec = spec(10, "requestdistribution", "exponential");
+    AcknowledgedInserts inserts = new AcknowledgedInserts(10, Shard.WHOLE, true);
+    inserts.answered(inserts.take(1_000_000), 1_000_000, false);
+    KeyChooser chooser =
+        spec.keyChoosers(new KeySpace(0, 10, inserts), Shard.WHOLE).create(0, 1, new SplittableRandom(13));
+    assertTimeoutPreemptively(Duration.ofSeconds(10), () -> {
+      for (int i = 0; i < DRAWS; i++) {
+        assertEquals(9, chooser.next());
+      }
+    });
+  }
+
+  @ParameterizedTest
   @ValueSource(ints = {1_000, 1_000_000, 777})
   void aHistogramFileGivesItsWeightsToBlocksOfKeys(int records) throws IOException {
     int block = 100;

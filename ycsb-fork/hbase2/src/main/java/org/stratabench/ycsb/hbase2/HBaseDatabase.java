@@ -46,7 +46,7 @@ public final class HBaseDatabase implements Database {
     settings = new HBaseSettings(properties);
     settings.check();
     translation = new Translation(settings, workload.fieldNames());
-    setup = new TableSetup(settings);
+    properties.part(() -> setup = new TableSetup(settings));
   }
 
   @Override

@@ -113,7 +113,7 @@ final class HBaseSettings {
 
   /** Reads every property once, so that a wrong one is refused before anything is connected. */
   void check() {
-    configuration();
+    settings.part(this::configuration);
     table();
     family();
     durability();
@@ -124,7 +124,7 @@ final class HBaseSettings {
     cachesReads();
     cachesScans();
     buffering();
-    login();
+    settings.part(this::login);
     createsTable();
   }
 

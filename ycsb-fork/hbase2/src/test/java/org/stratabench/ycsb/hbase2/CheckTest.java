@@ -33,6 +33,17 @@ class CheckTest {
     assertEquals(SLIP, said.get(2));
   }
 
+  @Test
+  void noRefusalHidesThoseAfterIt() {
+    List<String> said = check("load", "principal=me", "hbase.table.splitpoints=a,a", "clientbuffering=maybe", "clients=x", "recordcuont=1",
+        "traversalproportion=1");
+    assertEquals(List.of("clientbuffering=maybe", "clients=x", "hbase.table.splitpoints=a,a", "principal=me", "recordcuont"), said.stream()
+        .map(line -> line.replaceFirst("error: .*property (\\S+?);? .*", "$1")).sorted().toList(), said.toString());
+    List<String> run = check("run", "keytab=me", "hbase.table.splits=0", "traversalproportion=1");
+    assertEquals(3, run.size(), run.toString());
+    assertEquals("error: binding hbase2 cannot do TRAVERSAL; remove traversalproportion", run.get(2));
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"load", "run"})
   void noNameOfOurDocumentationIsDoubted(String phase) throws IOException {
