@@ -299,11 +299,11 @@ bool diskstats_read(const struct device *device, struct diskstats *stats)
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	fields = fscanf(file, "%llu %*u %llu %*u %llu %*u %llu %*u %*u %*u %*u %llu %*u %llu %*u %llu", &stats->reads,
-			&stats->read_sectors, &stats->writes, &stats->written_sectors, &stats->discards,
-			&stats->discarded_sectors, &stats->flushes);
+	fields = fscanf(file, "%llu %*u %llu %*u %llu %*u %llu %*u %llu %*u %*u %llu %*u %llu %*u %llu", &stats->reads,
+			&stats->read_sectors, &stats->writes, &stats->written_sectors, &stats->in_flight,
+			&stats->discards, &stats->discarded_sectors, &stats->flushes);
 	fclose(file);
-	stats->known = fields >= 4;
+	stats->known = fields >= 5;
 	return stats->known;
 }
 

@@ -13,6 +13,7 @@
 struct diskstats {
 	bool known;
 	unsigned long long reads, read_sectors, writes, written_sectors, discards, discarded_sectors, flushes;
+	unsigned long long in_flight;
 };
 
 struct device {

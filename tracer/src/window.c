@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "window.h"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SETTLE_TRIES 400
-#define SETTLED_READINGS 3
+#define SETTLED_READINGS 4
 #define LONGEST_PAUSE_NS 50000LL
 #define HANG_NS 2000000000LL
 
@@ -45,9 +47,16 @@ static bool read_once(struct probe *probe, const struct device *device, long lon
 	return ok && before.idle == after.idle;
 }
 
+/* Waits until each CPU has left what it was at in the kernel. Refused with nohz_full: then the readings are closer. */
+static void let_all_go_on(void)
+{
+	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
 /*
  * Under load the pause gets shorter with each try. A virtual CPU may be taken away for milliseconds between the
- * tracepoint and the kernel's count, which then lags; so of several readings the last one that lags least.
+ * tracepoint and the kernel's count, which then lags while the request is still in flight; so of several readings, half
+ * of them when that CPU has gone on, the last one that lags least.
  */
 static struct reading read_settled(struct probe *probe, const struct device *device, bool *settled)
 {
@@ -58,8 +67,12 @@ static struct reading read_settled(struct probe *probe, const struct device *dev
 		long long pause_ns = LONGEST_PAUSE_NS * (SETTLE_TRIES - i) / SETTLE_TRIES;
 		bool whole = read_once(probe, device, pause_ns, &reading);
 
-		if (whole && (!found++ || (__s64)(lead(&reading) - lead(&best)) >= 0))
+		if (!whole)
+			continue;
+		if (!found++ || (__s64)(lead(&reading) - lead(&best)) >= 0)
 			best = reading;
+		if (found == SETTLED_READINGS / 2 && reading.stats.in_flight)
+			let_all_go_on();
 	}
 	*settled = found > 0;
 	return found ? best : reading;
