@@ -190,7 +190,7 @@ def test_sendfile_waits_for_the_disk_or_for_the_reader(
         answers = []
         with serving.connect() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-            for _ in range(6):
+            for _ in range(12):
                 drop_from_cache(file)
                 client.sendall(b"sendfile %d\n" % len(content))
                 time.sleep(stall_s)
@@ -212,7 +212,7 @@ def test_sendfile_waits_for_the_disk_or_for_the_reader(
                 known += 1
                 if abs(sample[f"{part}_ns"] - slept_ns) > slept_ns * 0.02 + MS / 4:
                     apart.append((part, sample[f"{part}_ns"], slept_ns))
-    assert known >= len(found) > 0
+    assert known >= 6  # the log misses others, more of them the longer the CPU is idle meanwhile
     # Not in each: the disk's own thread may have the CPU meanwhile, and then the server waits for that.
     assert any(sample["io_ns"] for sample in found)
     # The CPUs of an emulated guest stand still for milliseconds, also between the log and the program at one event.
