@@ -338,19 +338,19 @@ def test_buffered_reads(disk: str, file: Path, ring: Ring, buffer: mmap.mmap, tm
 def test_reads_of_another_disk_are_neither_hit_nor_miss(
     file: Path, ring: Ring, buffer: mmap.mmap, tmp_path: Path
 ) -> None:
-    page, descriptor = uring.address_of(buffer), os.open(file, os.O_RDONLY)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+    page = uring.address_of(buffer)
+    with loop_device(tmp_path / "traced.img") as traced, mine(traced, tmp_path) as trace, file.open("rb") as content:
+        os.posix_fadvise(content.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
-    def reads(first: int, flags: int = 0) -> list[Request]:
-        return [Request(uring.READ, descriptor, (first + n) * STRIDE, page, 4096, flags) for n in range(ROUNDS)]
+        def reads(first: int, flags: int = 0) -> list[Request]:
+            places = range(first * STRIDE, (first + ROUNDS) * STRIDE, STRIDE)
+            return [Request(uring.READ, content.fileno(), place, page, 4096, flags) for place in places]
 
-    with loop_device(tmp_path / "traced.img") as traced, mine(traced, tmp_path) as trace:
         for request in (*reads(0), *reads(ROUNDS, ASYNC)):
             ring.run([request])
         for request in reads(0):  # from memory
             ring.run([request])
         assert trace.stop() == 0
-    os.close(descriptor)
     assert calls(trace, "read") == (0, ROUNDS)
 
 
