@@ -85,19 +85,7 @@ def test_a_sync_that_writes_the_log_is_not_cached(can_trace: None, tmp_path: Pat
 
 
 @contextmanager
-def on_the_disk(disk: str, folder: Path) -> Iterator[Path]:
-    mount = folder / "mount"
-    mount.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", f"/dev/{disk}"], check=True)
-    subprocess.run(["mount", f"/dev/{disk}", str(mount)], check=True)
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)
-
-
-@contextmanager
-def file_system(kind: str, disk: str, folder: Path) -> Iterator[Path]:
+def file_system(kind: str, disk: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder of such a file system on the disk, if it has one."""
     folder.mkdir()
     with ExitStack() as stack:
@@ -107,7 +95,7 @@ def file_system(kind: str, disk: str, folder: Path) -> Iterator[Path]:
         if kind == "tmpfs":
             mount = ["-t", "tmpfs", "tmpfs"]
         elif kind == "overlay":
-            below = stack.enter_context(on_the_disk(disk, folder))
+            below = request.getfixturevalue("mounted")
             for name in ("lower", "upper", "work"):
                 (below / name).mkdir()
             layers = f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
@@ -130,8 +118,10 @@ def file_system(kind: str, disk: str, folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("kind", "hits"), [("proc", False), ("tmpfs", False), ("overlay", True), ("btrfs", True)])
-def test_hits_are_those_of_files_that_a_disk_may_have(kind: str, hits: bool, disk: str, tmp_path: Path) -> None:
-    with file_system(kind, disk, tmp_path / "folder") as directory:
+def test_hits_are_those_of_files_that_a_disk_may_have(
+    kind: str, hits: bool, disk: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with file_system(kind, disk, tmp_path / "folder", request) as directory:
         path = directory / ("stat" if kind == "proc" else "file")
         if kind != "proc":
             path.write_bytes(b"x" * 4096)
