@@ -172,14 +172,20 @@ class ExitCodeTest {
     assertEquals(100, OperationLogFile.read(output.resolve("ops.bin")).rows().size(), 10);
   }
 
-  /** Answers some operations of a client, a hundred unless told otherwise, and then breaks it. */
-  public static final class Breaking implements Database {
-    private int answers;
-
+  abstract static class AnyOperation implements Database {
     @Override
     public Set<OperationType> operations() {
       return EnumSet.allOf(OperationType.class);
     }
+
+    @Override
+    public void open(Settings settings, WorkloadSpec workload, boolean load) {
+    }
+  }
+
+  /** Answers some operations of a client, a hundred unless told otherwise, and then breaks it. */
+  public static final class Breaking extends AnyOperation {
+    private int answers;
 
     @Override
     public void open(Settings settings, WorkloadSpec workload, boolean load) {
@@ -212,17 +218,8 @@ class ExitCodeTest {
   }
 
   /** Its first client gets no answer after some, until it is interrupted; the second is lost half a second later. */
-  public static final class Hanging implements Database {
+  public static final class Hanging extends AnyOperation {
     private final AtomicInteger sessions = new AtomicInteger();
-
-    @Override
-    public Set<OperationType> operations() {
-      return EnumSet.allOf(OperationType.class);
-    }
-
-    @Override
-    public void open(Settings settings, WorkloadSpec workload, boolean load) {
-    }
 
     @Override
     public Session session() {
@@ -251,19 +248,10 @@ class ExitCodeTest {
   }
 
   /** Its first client gets no answer and heeds no interruption; the others answer 10,000 times a second. */
-  public static final class Stuck implements Database {
+  public static final class Stuck extends AnyOperation {
     private static final CountDownLatch END = new CountDownLatch(1);
     private static final AtomicInteger ANSWERS = new AtomicInteger();
     private final AtomicInteger sessions = new AtomicInteger();
-
-    @Override
-    public Set<OperationType> operations() {
-      return EnumSet.allOf(OperationType.class);
-    }
-
-    @Override
-    public void open(Settings settings, WorkloadSpec workload, boolean load) {
-    }
 
     @Override
     public Session session() {
