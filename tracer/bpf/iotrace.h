@@ -206,10 +206,10 @@ static inline __u16 iotrace_lap(__u64 number, __u32 log_bits)
 #define IOTRACE_NAME_BYTES 1024 /* of a path */
 
 /*
- * Programs use the number of a file until so many others have been told, and then tell it anew. User space knows the last
- * of twice as many and more, for records come to it later.
+ * Programs use the number of a file until so many others have been told, and then tell it anew. User space knows at least
+ * the last 5 / 3 times as many, for records come to it later.
  */
-#define IOTRACE_FILES_USED (1U << 15)
+#define IOTRACE_FILES_USED (3U << 12)
 
 /* A file, at the first sight of it under this name. */
 struct iotrace_name {

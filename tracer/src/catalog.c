@@ -8,7 +8,9 @@
 
 #include "json.h"
 
-#define MOST_TASKS 65536 /* that are known at a time */
+#define MOST_TASKS 16384 /* that are known at a time */
+#define MOST_NAMES 16    /* of a file that are looked through; under one before these it is defined once more */
+#define MOST_FILE_NUMBERS (IOTRACE_FILES_USED / 3 * 5) /* of the programs, in each of two tables */
 /*
  * Of tasks and of files; then from 1 again. A reader takes no higher one. It knows of each number what was said last by the
  * end of a block of slots, and no block is so long that a number is in it twice.
@@ -20,17 +22,13 @@ struct known_file {
 	__u32 generation, filesystem;
 	char *path;   /* NULL = not known */
 	__u32 number; /* in the current output file; 0 = not defined yet */
+	__u32 older;  /* the same file under the name before: index in `files` + 1, 0 = none is known */
 };
 
-/* The keys of the tables; no holes. */
+/* The key of a table; no holes. */
 struct inode_key {
 	__u64 inode;
 	__u32 generation, filesystem;
-};
-
-struct name_key {
-	struct inode_key inode;
-	__u64 path_hash;
 };
 
 void catalog_open(struct catalog *catalog, struct output *output)
@@ -38,13 +36,11 @@ void catalog_open(struct catalog *catalog, struct output *output)
 	*catalog = (struct catalog){
 		.output = output,
 		.tasks.key_bytes = sizeof(struct iotrace_task),
-		.names.key_bytes = sizeof(struct name_key),
 		.inodes.key_bytes = sizeof(struct inode_key),
 		.numbers.key_bytes = sizeof(__u64),
 		.older_numbers.key_bytes = sizeof(__u64),
 		.disks_defined.key_bytes = sizeof(__u64),
 		.last_device_number = -1,
-		.most_files = IOTRACE_FILES_USED,
 	};
 }
 
@@ -70,16 +66,7 @@ static bool inner_path(const struct iotrace_name *name, char *path)
 	return name->whole && name->bytes;
 }
 
-static __u64 text_hash(const char *text)
-{
-	__u64 hash = 0xcbf29ce484222325ULL; /* FNV-1a */
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
-	return hash;
-}
-
-static __u32 add_file(struct catalog *catalog, const struct inode_key *key, const char *path)
+static __u32 add_file(struct catalog *catalog, const struct inode_key *key, const char *path, __u32 older)
 {
 	struct known_file *file;
 
@@ -91,7 +78,7 @@ static __u32 add_file(struct catalog *catalog, const struct inode_key *key, cons
 			abort();
 	}
 	file = &catalog->files[catalog->file_count++];
-	*file = (struct known_file){key->inode, key->generation, key->filesystem, NULL, 0};
+	*file = (struct known_file){key->inode, key->generation, key->filesystem, NULL, 0, older};
 	if (*path) {
 		file->path = strdup(path);
 		if (!file->path)
@@ -100,46 +87,51 @@ static __u32 add_file(struct catalog *catalog, const struct inode_key *key, cons
 	return catalog->file_count;
 }
 
+/* The file that `latest` begins under this name, which becomes the latest one. 0: not known under it. */
+static __u32 named_before(struct catalog *catalog, __u32 latest, const char *path)
+{
+	__u32 *link = &latest;
+
+	for (int i = 0; i < MOST_NAMES && *link; i++) {
+		__u32 file = *link;
+		struct known_file *known = &catalog->files[file - 1];
+
+		if (known->path && strcmp(known->path, path) == 0) {
+			*link = known->older;
+			known->older = latest;
+			return file;
+		}
+		link = &known->older;
+	}
+	return 0;
+}
+
 static __u32 file_named(struct catalog *catalog, const struct inode_key *inode, const char *path)
 {
-	struct name_key key = {*inode, text_hash(path)};
 	size_t where;
-	__u32 file;
+	__u32 latest = table_find(&catalog->inodes, inode, &where), file;
 
 	/* Its name has left the memory of the kernel, but we have seen it before. */
-	if (!*path) {
-		file = table_find(&catalog->inodes, inode, &where);
-		if (file)
-			return file;
-	}
-	file = table_find(&catalog->names, &key, &where);
-	if (!file) {
-		file = add_file(catalog, inode, path);
-		table_add(&catalog->names, &key, where, file);
-	}
-	if (table_find(&catalog->inodes, inode, &where))
+	if (latest && !*path)
+		return latest;
+	file = named_before(catalog, latest, path) ?: add_file(catalog, inode, path, latest);
+	if (latest)
 		catalog->inodes.numbers[where] = file;
 	else
 		table_add(&catalog->inodes, inode, where, file);
 	return file;
 }
 
-static void mark(const struct table *numbers, __u32 *is_used)
-{
-	for (size_t i = 0; i < numbers->capacity; i++)
-		is_used[numbers->numbers[i]] = 1;
-}
-
-/* All that no number of the programs stands for; one that is read again is told again. */
+/* All that none of the numbers kept stands for; one that is read again is told again. */
 static void forget_files(struct catalog *catalog)
 {
-	struct table *tables[] = {&catalog->numbers, &catalog->older_numbers, &catalog->names, &catalog->inodes};
+	const struct table *numbers = &catalog->older_numbers;
 	__u32 *now = calloc(catalog->file_count + 1, sizeof(*now)), kept = 0;
 
 	if (!now)
 		abort();
-	mark(&catalog->numbers, now);
-	mark(&catalog->older_numbers, now);
+	for (size_t i = 0; i < numbers->capacity; i++)
+		now[numbers->numbers[i]] = 1;
 	for (__u32 file = 1; file <= catalog->file_count; file++) {
 		if (!now[file]) {
 			free(catalog->files[file - 1].path);
@@ -149,25 +141,30 @@ static void forget_files(struct catalog *catalog)
 		now[file] = ++kept;
 	}
 	now[0] = 0;
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		table_renumber(tables[i], now);
+	for (__u32 i = 0; i < kept; i++)
+		catalog->files[i].older = now[catalog->files[i].older];
+	table_renumber(&catalog->older_numbers, now);
+	table_renumber(&catalog->inodes, now);
 	free(now);
 	catalog->file_count = kept;
-	catalog->most_files = kept + IOTRACE_FILES_USED;
 	catalog->last_file_number = 0;
 }
 
-/* Those that the programs use are among the last; they give each number again some day. */
-static void note_number(struct catalog *catalog, __u64 number, __u32 file)
+/* Those that the programs use, and those of records to come, are among the last; each is given again some day. */
+static void keep_last_numbers(struct catalog *catalog)
 {
 	struct table older = catalog->older_numbers;
+
+	catalog->older_numbers = catalog->numbers;
+	table_clear(&older);
+	catalog->numbers = older;
+	forget_files(catalog);
+}
+
+static void note_number(struct catalog *catalog, __u64 number, __u32 file)
+{
 	size_t where;
 
-	if (catalog->numbers.used == IOTRACE_FILES_USED + IOTRACE_FILES_USED / 4) {
-		catalog->older_numbers = catalog->numbers;
-		table_clear(&older);
-		catalog->numbers = older;
-	}
 	if (table_find(&catalog->numbers, &number, &where))
 		catalog->numbers.numbers[where] = file;
 	else
@@ -187,8 +184,8 @@ void catalog_name(struct catalog *catalog, const struct iotrace_name *name)
 	struct inode_key key = {name->inode, name->generation, name->filesystem};
 	char inner[PATH_MAX], path[2 * PATH_MAX] = "";
 
-	if (catalog->file_count >= catalog->most_files)
-		forget_files(catalog);
+	if (catalog->numbers.used == MOST_FILE_NUMBERS)
+		keep_last_numbers(catalog);
 	if (inner_path(name, inner))
 		mounts_path(&catalog->mounts, name->filesystem, inner, path, sizeof(path));
 	note_number(catalog, name->file, file_named(catalog, &key, path));
@@ -348,7 +345,6 @@ void catalog_forget_definitions(struct catalog *catalog)
 void catalog_close(struct catalog *catalog)
 {
 	table_free(&catalog->tasks);
-	table_free(&catalog->names);
 	table_free(&catalog->inodes);
 	table_free(&catalog->disks_defined);
 	for (__u32 i = 0; i < catalog->file_count; i++)

@@ -15,11 +15,10 @@ struct catalog {
 	struct mounts mounts;
 	struct table tasks;
 	__u32 last_task_defined; /* in the current output file; one that comes again after MOST_TASKS others, once more */
-	struct table names;  /* file and name -> index in `files` + 1 */
-	struct table inodes; /* file -> index of its latest name + 1 */
+	struct table inodes; /* file -> index of its latest name in `files` + 1 */
 	struct known_file *files;
-	__u32 file_count, most_files; /* then those are forgotten that no number of the BPF program stands for */
-	__u32 last_file_defined;      /* in the current output file */
+	__u32 file_count;
+	__u32 last_file_defined; /* in the current output file */
 	struct table numbers, older_numbers; /* that the BPF program gave -> index in `files` + 1 */
 	struct table disks_defined;
 	/* Of the event before, mostly the same; numbers 0 and -1: none. */

@@ -52,7 +52,7 @@ __u32 table_find(struct table *table, const void *key, size_t *where)
 {
 	if (!table->capacity)
 		reserve(table, FIRST_CAPACITY);
-	if (table->used * 2 >= table->capacity)
+	if (table->used * 4 > table->capacity * 3)
 		rebuild(table, table->capacity * 2, NULL);
 	*where = hash_of(key, table->key_bytes) & (table->capacity - 1);
 	for (; table->numbers[*where]; *where = (*where + 1) & (table->capacity - 1))
