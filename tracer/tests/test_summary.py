@@ -103,6 +103,15 @@ def test_what_was_chosen_is_not_called_the_disk_s(
     assert f"loop0 W: 2 {'chosen ' if told else ''}requests, 0.5 a second" in said
 
 
+def test_a_group_whose_times_are_not_known_has_no_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside others, and alone."""
+    timed, not_timed = ["W", "1", "0.0", "100.0%"], ["R", "1", "0.0"]  # requests, MiB, of the time
+    for records, lines in (([FAST, NOT_TIMED], [timed, not_timed]), ([NOT_TIMED], [not_timed])):
+        assert summary.main([str(trace(tmp_path, records)), "--by", "mode"]) == 0
+        table = capsys.readouterr().out.partition("by mode (us)\n")[2].splitlines()[2 : 2 + len(lines)]
+        assert [line.split()[:4] for line in table] == lines
+
+
 def test_the_share_that_was_dropped_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace(tmp_path, [FAST, SLOW], status(emitted=2, dropped=6, state="running"))
     assert summary.main([str(path)]) == 0
