@@ -26,16 +26,17 @@ from tracer.components import DEFAULT_RULES
 from tracer.tests.test_decode import PLAIN, anywhere, file_of
 from tracer.tests.tracing import EMPTY, Record, fio, tracing
 
-#: Numbers worked out by hand from the three requests.
+#: Numbers worked out by hand from the three requests and the status.
 SCREEN = Path(__file__).with_name("summary.txt")
 
 
 def status(**changes: Any) -> dict[str, Any]:
-    device = {
+    loop0 = {
         "device": "loop0",
         "layers_missing": {"driver": "nothing tells"},
         "excluded": {"filtered": 2, "untracked": 0},
     }
+    vda = {"device": "vda", "layers_missing": {}, "excluded": {"filtered": 1_000, "untracked": 0}}
     return {
         "kernel": "6.18.0",
         "state": "stopped",
@@ -45,7 +46,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "stopped_mono_ns": 10_000_000_000,
         "limits": ["no names of direct I/O"],
         "rotation": {"older_files": 0, "deleted_files": 0, "deleted_records": 0},
-        "devices": [device],
+        "devices": [loop0, vda],
         "emitted": 5,
         "dropped": 0,
         **changes,
@@ -69,7 +70,8 @@ def test_what_people_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     read = {"hit_ratio": 0.75, "cached": {"calls": 3, "sum_ns": 6000}, "with_io": {"calls": 1, "sum_ns": 40_000}}
     none = {"calls": 0, "sum_ns": 0}
     calls = {"read": read, "write": {"hit_ratio": None, "cached": none, "with_io": none}}
-    path = trace(tmp_path, [FAST, SLOW, replace(NOT_TIMED, status=10)], status(vfs=calls))
+    large = replace(SLOW, start_ns=8_500_000_000, size_bytes=3 << 20, status=3)
+    path = trace(tmp_path, [FAST, large, replace(NOT_TIMED, status=10)], status(vfs=calls))
     assert summary.main([str(path), "--slowest", "1", "--top", "1"]) == 0
     assert capsys.readouterr().out == SCREEN.read_text(encoding="utf-8").replace("FILE", str(path))
 
@@ -87,7 +89,7 @@ NONE = {
     ("filters", "told"),
     [
         (NONE, ""),
-        ({**NONE, "sample_every": 10}, "chosen by --sample 10: "),
+        ({**NONE, "sample_every": 2}, "chosen by --sample 2: "),
         ({**NONE, "comms": ["a b"], "modes": ["R"], "min_latency_us": 7, "sample_every": 10}, CHOSEN),
         ({**NONE, "pids": [5], "cgroups": ["/x"]}, "chosen by --cgroup /x --pid 5: "),
     ],
@@ -233,6 +235,9 @@ def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"{foreign}: 1 requests; without {foreign}.json it is not known" in capsys.readouterr().out
     assert summary.main([str(newest)]) == 0
     assert "2 were written: older files have the others" in capsys.readouterr().out
+    newest.with_name("io.bin.json").unlink()
+    assert summary.main([str(older), str(newest)]) == 0
+    assert capsys.readouterr().out.count("it is not known what was left out") == 2
     assert summary.main([str(older)]) == 0
     assert f"{older}: 1 requests; without {older}.json it is not known" in capsys.readouterr().out
     assert "loop0 W: 2 requests, 1.0 a second" in said
