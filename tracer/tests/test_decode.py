@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import re
 import struct
@@ -257,12 +258,16 @@ def calls_and_requests(draw: st.DrawFn) -> tuple[list[tuple[int, int, int, int]]
 
 
 @anywhere
-@given(calls_and_requests(), st.randoms(use_true_random=False))
+@given(calls_and_requests(), st.sampled_from([{}, {"returns": True}]), st.randoms(use_true_random=False))
 def test_a_return_belongs_to_the_last_request_of_its_call(
-    tmp_path: Path, drawn: tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]]], order: Any
+    tmp_path: Path,
+    drawn: tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]]],
+    said: dict[str, bool],
+    order: Any,
 ) -> None:
+    """Also where the header does not say whether there are any."""
     calls, requests = drawn
-    content = file_of([])
+    content = file_of([], {**HEADER, **said})
     plain = {"pid": 1, "tid": 1, "cgroup_id": 1, "comm": "x"}
     content += b"".join(text_slots({"task": task, **plain}) for task in TASKS)
     content += text_slots({"device": 0, "major": 7, "minor": 0, "name": "loop0"})
@@ -384,6 +389,19 @@ def test_a_file_that_is_rotated_meanwhile_stays_the_same(tmp_path: Path, monkeyp
     assert decode.read_table(path)["sector"].to_pylist() == [0, 1, 2]
 
 
+def test_a_file_is_locked_as_long_as_it_is_read(tmp_path: Path) -> None:
+    """The tracer empties none that it cannot lock: who has it mapped would be killed."""
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of([PLAIN]))
+    trace = tracefile.TraceFile(path)
+    with path.open("rb") as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert len(list(trace.requests())) == 1
+        del trace
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def test_exit_codes_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert decode.main([str(tmp_path / "missing.bin")]) == 5
     path = tmp_path / "io.bin"
@@ -420,7 +438,7 @@ def test_a_flush_has_no_sector(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 700])
-@pytest.mark.parametrize("before", [1, 3000])
+@pytest.mark.parametrize("before", [1, tracefile.BLOCK_SLOTS + 3000])
 def test_zeros_are_no_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str], before: int, zeros: int) -> None:
     """Which a file system leaves at the end of what it had not written when the machine went down."""
     path, copy = tmp_path / "io.bin", tmp_path / "copy.bin"
