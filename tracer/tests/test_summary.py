@@ -346,10 +346,14 @@ def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "wrong.rules").write_text("wal colour=blue")
     assert summary.main([str(path), "--rules", str(tmp_path / "wrong.rules")]) == 2
     assert capsys.readouterr().err.count("\n") == 3
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "tracer.summary", str(path)]
-        ended = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
+    for unbuffered in ("", "1"):
+        with Path("/dev/full").open("w") as full:
+            command = [sys.executable, "-m", "tracer.summary", str(path)]
+            environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+            ended = subprocess.run(
+                command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
 
 
 @anywhere
