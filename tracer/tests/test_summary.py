@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer import decode, groups, summary
 from tracer.components import DEFAULT_RULES
-from tracer.tests.test_decode import PLAIN, anywhere, file_of
+from tracer.tests.test_decode import PLAIN, STARTED_UNIX_NS, anywhere, file_of
 from tracer.tests.tracing import EMPTY, Record, fio, tracing
 
 #: Numbers worked out by hand from the three requests and the status.
@@ -219,6 +220,21 @@ def test_many_blocks(tmp_path: Path) -> None:
     assert report["slowest"][0]["comm"] == "t192"
 
 
+def test_memory_does_not_grow_with_the_requests(tmp_path: Path) -> None:
+    """A trace of a day has many more of them than a machine has memory for."""
+    path = trace(tmp_path, [replace(PLAIN, comm=b"t%d" % (i % 10), device_ns=2**i) for i in range(30)])
+    (batch,) = decode.read_batches(path)
+    summed, before_bytes = summary.Summary([["comm"]], 1), pa.total_allocated_bytes()
+    peaks = []
+    for blocks in (70, 210):
+        peak = 0
+        for _ in range(blocks):
+            summed.add(batch)
+            peak = max(peak, pa.total_allocated_bytes() - before_bytes)
+        peaks.append(peak)
+    assert 0 < peaks[1] < 1.1 * peaks[0]
+
+
 def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     older = trace(tmp_path, [FAST]).rename(tmp_path / "io.bin.1")
     rotated = {"older_files": 1, "deleted_files": 0, "deleted_records": 0}
@@ -337,6 +353,38 @@ def test_names_do_not_break_the_table(tmp_path: Path) -> None:
         assert all(character.isprintable() for line in out.split("\n") for character in line)
         assert r"io\udcff\x1b: 1 requests" in out
         assert out.count(r"a\nb\x1b[31m ") == 2 and out.count(r"/data/x\ny\t\x7f\u2028z") == 2
+
+
+def times_of_one(request_ns: int) -> dict[str, Any]:
+    names = ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+    return {"requests": 1, **dict.fromkeys(names, request_ns)}
+
+
+def test_json_is_as_the_guide_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All members (docs/tracer.md), of two requests."""
+    beside = status(vfs={}, filters=NONE)
+    path = trace(tmp_path, [replace(NOT_TIMED, status=10), FAST], beside)
+    assert summary.main([str(path), "--by", "mode,error", "--slowest", "2", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    sums = {"total_ns": 1230, "vfs_ns": 1000, "block_ns": 200, "device_ns": 30}
+    fast = {"requests": 1, "bytes": 4096, "total": times_of_one(1230), "sums_ns": sums, "slow_sums_ns": sums}
+    not_timed: dict[str, Any] = {"requests": 1, "bytes": 4096, "total": None, "sums_ns": {}, "slow_sums_ns": {}}
+    file = {"file": str(path), "rows": 2, "errors": {"ioerr": 1}, "status": beside}
+    assert report == {
+        "schema_version": 1,
+        "files": [{**file, "first_unix_ns": STARTED_UNIX_NS + 1500, "last_unix_ns": STARTED_UNIX_NS + 1500 + 1230}],
+        "disks": [
+            {"device": "loop0", "mode": "W", **fast, "times": {name: times_of_one(ns) for name, ns in sums.items()}},
+            {"device": "vda", "mode": "R", **not_timed, "times": {}},
+        ],
+        "by": [
+            {
+                "by": ["mode", "error"],
+                "groups": [{"mode": "W", "error": None, **fast}, {"mode": "R", "error": "ioerr", **not_timed}],
+            }
+        ],
+        "slowest": decode.read_table(path).to_pylist()[1:],
+    }
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
