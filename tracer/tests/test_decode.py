@@ -139,7 +139,7 @@ def test_start_and_offset(tmp_path: Path) -> None:
     assert row["t_us"] == 1.5, "the default start is corrected like the times"
 
 
-@pytest.mark.parametrize(("mode", "origin", "tracing"), [(4, 5, 6), (9, 99, 77), (0x7F, 0x7F, 0x7F), (255, 255, 255)])
+@pytest.mark.parametrize(("mode", "origin", "tracing"), [(4, 5, 6), (31, 99, 77), (127, 127, 127), (255, 255, 255)])
 def test_codes_of_a_later_version_have_no_value(mode: int, origin: int, tracing: int, tmp_path: Path) -> None:
     (row,) = table_of(tmp_path, [replace(PLAIN, mode=mode, origin=origin, tracing=tracing)]).to_pylist()
     assert (row["mode"], row["origin"], row["tracing_mode"]) == (None, None, None)
@@ -387,6 +387,13 @@ def test_a_file_that_is_rotated_meanwhile_stays_the_same(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(decode, "read_rules", rotated)
     assert decode.read_table(path)["sector"].to_pylist() == [0, 1, 2]
+
+
+def test_any_printable_character_may_tell_a_definition(tmp_path: Path) -> None:
+    """Wherever a slot's byte 53 is in it."""
+    paths = ["/" + character * 200 for character in (" ", "!", "}", "~")]
+    table = table_of(tmp_path, [replace(PLAIN, inode=i + 1, path=path) for i, path in enumerate(paths)])
+    assert table["path"].cast(pa.string()).to_pylist() == paths
 
 
 def test_a_file_is_locked_as_long_as_it_is_read(tmp_path: Path) -> None:
