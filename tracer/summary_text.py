@@ -164,7 +164,7 @@ def _groups(keys: Sequence[str], groups: list[dict[str, Any]], top: int) -> str:
                 *("" if group[key] is None else str(group[key]) for key in keys),
                 f"{group['requests']:,}",
                 f"{group['bytes'] / MIB:,.1f}",
-                f"{group['sums_ns'].get('total_ns', 0) / all_ns:.1%}" if all_ns else "",
+                f"{group['sums_ns']['total_ns'] / all_ns:.1%}" if total and all_ns else "",
                 *(_us(total[q]) if total else "" for q in QUANTILES),
                 *(_most(group[sums]) for sums in ("sums_ns", "slow_sums_ns")),
             ]

@@ -19,6 +19,9 @@ from tracer.tracefile import NO_TEXT, RECORD, Definitions
 REGION = "/data/hbase/data/default/usertable/0123456789abcdef0123456789abcdef"
 HDFS = "/data/dfs/dn/current/BP-1073741-10.0.0.1-1700000000000/current"
 META, SWAP, JOURNAL = 16, 128, 3
+#: By their codes (docs/tracer-file.md).
+MODES = ("R", "W", "D", "F")
+ORIGINS = ("other", "syscall", "writeback", "journal", "io_uring")
 
 
 @pytest.mark.parametrize(
@@ -218,31 +221,32 @@ def test_rules_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert message.startswith(f"tracer.decode: {rules}: ") and message.count("\n") == 1
 
 
-def first_match(rules: list[components.Rule], path: str | None, comm: str, kind: int) -> str | None:
-    """The same, one record at a time."""
-    for rule in rules:
-        if rule.path and (path is None or not rule.path.fullmatch(path)):
-            continue
-        if rule.comm and not rule.comm.match(comm):
-            continue
-        if rule.kinds[kind]:
-            return rule.component
-    return None
+#: What each condition of the test below is for, by hand; `None` is a request without a path.
+PATHS = {
+    "/a/*": {"/a/b"},
+    "/a/**": {"/a/b", "/a/b/c.log"},
+    "**.log": {"/a/b/c.log", "/x.log"},
+    "/[a-c]/[!d]{1,}": {"/a/b"},
+}
+COMMS = {"j*": {"java", "j"}, "kw?": {"kw1"}}
+
+
+def holds(condition: str, path: str | None, comm: str, mode: str, origin: str, flag: int) -> bool:
+    key, _, value = condition.partition("=")
+    if key in ("meta", "swap"):
+        return (flag == {"meta": META, "swap": SWAP}[key]) == (value == "yes")
+    if key in ("path", "comm"):
+        return path in PATHS[value] if key == "path" else comm in COMMS[value]
+    return value == {"mode": mode, "origin": origin}[key]
 
 
 conditions = st.lists(
     st.sampled_from(
         [
-            "path=/a/*",
-            "path=/a/**",
-            "path=**.log",
-            "path=/[a-c]/[!d]{1,}",
-            "comm=j*",
-            "comm=kw?",
-            "mode=R",
-            "origin=journal",
-            "meta=yes",
-            "swap=no",
+            *(f"path={glob}" for glob in PATHS),
+            *(f"comm={glob}" for glob in COMMS),
+            *("mode=R", "mode=D", "origin=other", "origin=journal"),
+            *("meta=yes", "meta=no", "swap=yes", "swap=no"),
         ]
     ),
     min_size=1,
@@ -252,8 +256,8 @@ conditions = st.lists(
 records = st.tuples(
     st.sampled_from([None, "/a/b", "/a/b/c.log", "/x.log"]),
     st.sampled_from(["java", "kw1", "x", "j"]),
-    st.integers(0, 3),
-    st.integers(0, 4),
+    st.sampled_from(MODES),
+    st.sampled_from(ORIGINS),
     st.sampled_from([0, META, SWAP]),
 )
 
@@ -274,11 +278,11 @@ def test_the_table_says_what_the_rules_say(lines: list[list[str]], blocks: list[
             if comm not in tasks:
                 tasks[comm] = len(tasks) + 1
                 definitions.add(b'{"task": %d, "pid": 1, "cgroup_id": 1, "comm": "%s"}' % (tasks[comm], comm.encode()))
-            slot["file"], slot["task"], slot["mode"], slot["origin"] = files[path], tasks[comm], mode, origin
-            slot["flags"] = flag | 3
+            slot["file"], slot["task"], slot["flags"] = files[path], tasks[comm], flag | 3
+            slot["mode"], slot["origin"] = MODES.index(mode), ORIGINS.index(origin)
         comm = definitions.task_comm.values[definitions.tasks.places(block["task"])]
         path = definitions.file_path.values[definitions.files.places(block["file"])]
         codes = table.codes(definitions, comm, path, block)
         names = [None if code == NO_TEXT else table.names[code] for code in codes]
-        kinds = [(mode * 6 + origin) * 3 + (0, META, SWAP).index(flag) for _, _, mode, origin, flag in rows]
-        assert names == [first_match(rules, r[0], r[1], kind) for r, kind in zip(rows, kinds, strict=True)]
+        expected = [[f"c{i % 4}" for i, line in enumerate(lines) if all(holds(c, *row) for c in line)] for row in rows]
+        assert names == [matching[0] if matching else None for matching in expected]

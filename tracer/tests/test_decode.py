@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import re
 import struct
@@ -138,7 +139,7 @@ def test_start_and_offset(tmp_path: Path) -> None:
     assert row["t_us"] == 1.5, "the default start is corrected like the times"
 
 
-@pytest.mark.parametrize(("mode", "origin", "tracing"), [(4, 5, 6), (9, 99, 77), (0x7F, 0x7F, 0x7F), (255, 255, 255)])
+@pytest.mark.parametrize(("mode", "origin", "tracing"), [(4, 5, 6), (31, 99, 77), (127, 127, 127), (255, 255, 255)])
 def test_codes_of_a_later_version_have_no_value(mode: int, origin: int, tracing: int, tmp_path: Path) -> None:
     (row,) = table_of(tmp_path, [replace(PLAIN, mode=mode, origin=origin, tracing=tracing)]).to_pylist()
     assert (row["mode"], row["origin"], row["tracing_mode"]) == (None, None, None)
@@ -239,8 +240,8 @@ def test_csv_and_parquet_say_the_same(tmp_path: Path, written: list[Record], dat
             assert row[name] == ("" if wanted[name] is None else str(wanted[name]))
 
 
-#: Numbers of tasks, two of which end in the same bits.
-TASKS = (1, 2, 258)
+#: Numbers of tasks, of which 2 and 258 end in the same eight bits, and no others do.
+TASKS = (1, 2, 3, 258)
 
 
 @st.composite
@@ -257,12 +258,16 @@ def calls_and_requests(draw: st.DrawFn) -> tuple[list[tuple[int, int, int, int]]
 
 
 @anywhere
-@given(calls_and_requests(), st.randoms(use_true_random=False))
+@given(calls_and_requests(), st.sampled_from([{}, {"returns": True}]), st.randoms(use_true_random=False))
 def test_a_return_belongs_to_the_last_request_of_its_call(
-    tmp_path: Path, drawn: tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]]], order: Any
+    tmp_path: Path,
+    drawn: tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]]],
+    said: dict[str, bool],
+    order: Any,
 ) -> None:
+    """Also where the header does not say whether there are any."""
     calls, requests = drawn
-    content = file_of([])
+    content = file_of([], {**HEADER, **said})
     plain = {"pid": 1, "tid": 1, "cgroup_id": 1, "comm": "x"}
     content += b"".join(text_slots({"task": task, **plain}) for task in TASKS)
     content += text_slots({"device": 0, "major": 7, "minor": 0, "name": "loop0"})
@@ -384,6 +389,26 @@ def test_a_file_that_is_rotated_meanwhile_stays_the_same(tmp_path: Path, monkeyp
     assert decode.read_table(path)["sector"].to_pylist() == [0, 1, 2]
 
 
+def test_any_printable_character_may_tell_a_definition(tmp_path: Path) -> None:
+    """Wherever a slot's byte 53 is in it."""
+    paths = ["/" + character * 200 for character in (" ", "!", "}", "~")]
+    table = table_of(tmp_path, [replace(PLAIN, inode=i + 1, path=path) for i, path in enumerate(paths)])
+    assert table["path"].cast(pa.string()).to_pylist() == paths
+
+
+def test_a_file_is_locked_as_long_as_it_is_read(tmp_path: Path) -> None:
+    """The tracer empties none that it cannot lock: who has it mapped would be killed."""
+    path = tmp_path / "io.bin"
+    path.write_bytes(file_of([PLAIN]))
+    trace = tracefile.TraceFile(path)
+    with path.open("rb") as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert len(list(trace.requests())) == 1
+        del trace
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def test_exit_codes_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert decode.main([str(tmp_path / "missing.bin")]) == 5
     path = tmp_path / "io.bin"
@@ -420,7 +445,7 @@ def test_a_flush_has_no_sector(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 700])
-@pytest.mark.parametrize("before", [1, 3000])
+@pytest.mark.parametrize("before", [1, tracefile.BLOCK_SLOTS + 3000])
 def test_zeros_are_no_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str], before: int, zeros: int) -> None:
     """Which a file system leaves at the end of what it had not written when the machine went down."""
     path, copy = tmp_path / "io.bin", tmp_path / "copy.bin"

@@ -124,6 +124,16 @@ def test_what_was_there_is_replaced(trace: Path, old: Path, tmp_path: Path) -> N
         old.write_text(OLD)
 
 
+def test_a_new_file_has_the_rights_that_the_umask_leaves(trace: Path, tmp_path: Path) -> None:
+    new = tmp_path / "io.csv", tmp_path / "io.parquet"
+    umask = os.umask(0o026)
+    try:
+        assert decode.main([str(trace), "--csv", str(new[0]), "--parquet", str(new[1])]) == 0
+    finally:
+        os.umask(umask)
+    assert [file.stat().st_mode & 0o777 for file in new] == [0o640, 0o640]
+
+
 def test_a_trace_is_not_read_from_a_pipe(trace: Path) -> None:
     """It would be gone after the first look at it."""
     command = [sys.executable, "-m", "tracer.decode", "/dev/stdin", "--csv", "/dev/null"]
@@ -156,6 +166,17 @@ def test_a_reader_that_has_seen_enough_ends_it(trace: Path) -> None:
         assert decoding.stdout.readline().startswith(b'"t_us"')
         decoding.stdout.close()
         assert (decoding.stderr.read(), decoding.wait(60)) == (b"", -signal.SIGPIPE)
+
+
+def test_ctrl_c_ends_it_without_a_traceback(trace: Path) -> None:
+    """While it waits for a reader: a pipe has room for 64 KiB."""
+    trace.write_bytes(file_of([replace(PLAIN, sector=sector) for sector in range(20_000)]))
+    command = [sys.executable, "-m", "tracer.decode", str(trace), "--csv", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as decoding:
+        assert decoding.stdout and decoding.stderr
+        assert decoding.stdout.read(1) == b'"'
+        decoding.send_signal(signal.SIGINT)
+        assert (decoding.stderr.read(), decoding.wait(60)) == (b"", -signal.SIGINT)
 
 
 @pytest.mark.parametrize("rows", [2, 20_000])

@@ -17,25 +17,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer import decode, groups, summary
 from tracer.components import DEFAULT_RULES
-from tracer.tests.test_decode import PLAIN, anywhere, file_of
+from tracer.tests.test_decode import PLAIN, STARTED_UNIX_NS, anywhere, file_of
 from tracer.tests.tracing import EMPTY, Record, fio, tracing
 
-#: Numbers worked out by hand from the three requests.
+#: Numbers worked out by hand from the three requests and the status.
 SCREEN = Path(__file__).with_name("summary.txt")
 
 
 def status(**changes: Any) -> dict[str, Any]:
-    device = {
+    loop0 = {
         "device": "loop0",
         "layers_missing": {"driver": "nothing tells"},
         "excluded": {"filtered": 2, "untracked": 0},
     }
+    vda = {"device": "vda", "layers_missing": {}, "excluded": {"filtered": 1_000, "untracked": 0}}
     return {
         "kernel": "6.18.0",
         "state": "stopped",
@@ -45,7 +47,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "stopped_mono_ns": 10_000_000_000,
         "limits": ["no names of direct I/O"],
         "rotation": {"older_files": 0, "deleted_files": 0, "deleted_records": 0},
-        "devices": [device],
+        "devices": [loop0, vda],
         "emitted": 5,
         "dropped": 0,
         **changes,
@@ -69,7 +71,8 @@ def test_what_people_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     read = {"hit_ratio": 0.75, "cached": {"calls": 3, "sum_ns": 6000}, "with_io": {"calls": 1, "sum_ns": 40_000}}
     none = {"calls": 0, "sum_ns": 0}
     calls = {"read": read, "write": {"hit_ratio": None, "cached": none, "with_io": none}}
-    path = trace(tmp_path, [FAST, SLOW, replace(NOT_TIMED, status=10)], status(vfs=calls))
+    large = replace(SLOW, start_ns=8_500_000_000, size_bytes=3 << 20, status=3)
+    path = trace(tmp_path, [FAST, large, replace(NOT_TIMED, status=10)], status(vfs=calls))
     assert summary.main([str(path), "--slowest", "1", "--top", "1"]) == 0
     assert capsys.readouterr().out == SCREEN.read_text(encoding="utf-8").replace("FILE", str(path))
 
@@ -87,7 +90,7 @@ NONE = {
     ("filters", "told"),
     [
         (NONE, ""),
-        ({**NONE, "sample_every": 10}, "chosen by --sample 10: "),
+        ({**NONE, "sample_every": 2}, "chosen by --sample 2: "),
         ({**NONE, "comms": ["a b"], "modes": ["R"], "min_latency_us": 7, "sample_every": 10}, CHOSEN),
         ({**NONE, "pids": [5], "cgroups": ["/x"]}, "chosen by --cgroup /x --pid 5: "),
     ],
@@ -101,6 +104,15 @@ def test_what_was_chosen_is_not_called_the_disk_s(
     said = capsys.readouterr().out
     assert ("chosen by " in said) == bool(told) and told in said
     assert f"loop0 W: 2 {'chosen ' if told else ''}requests, 0.5 a second" in said
+
+
+def test_a_group_whose_times_are_not_known_has_no_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside others, and alone."""
+    timed, not_timed = ["W", "1", "0.0", "100.0%"], ["R", "1", "0.0"]  # requests, MiB, of the time
+    for records, lines in (([FAST, NOT_TIMED], [timed, not_timed]), ([NOT_TIMED], [not_timed])):
+        assert summary.main([str(trace(tmp_path, records)), "--by", "mode"]) == 0
+        table = capsys.readouterr().out.partition("by mode (us)\n")[2].splitlines()[2 : 2 + len(lines)]
+        assert [line.split()[:4] for line in table] == lines
 
 
 def test_the_share_that_was_dropped_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,6 +220,21 @@ def test_many_blocks(tmp_path: Path) -> None:
     assert report["slowest"][0]["comm"] == "t192"
 
 
+def test_memory_does_not_grow_with_the_requests(tmp_path: Path) -> None:
+    """A trace of a day has many more of them than a machine has memory for."""
+    path = trace(tmp_path, [replace(PLAIN, comm=b"t%d" % (i % 10), device_ns=2**i) for i in range(30)])
+    (batch,) = decode.read_batches(path)
+    summed, before_bytes = summary.Summary([["comm"]], 1), pa.total_allocated_bytes()
+    peaks = []
+    for blocks in (70, 210):
+        peak = 0
+        for _ in range(blocks):
+            summed.add(batch)
+            peak = max(peak, pa.total_allocated_bytes() - before_bytes)
+        peaks.append(peak)
+    assert 0 < peaks[1] < 1.1 * peaks[0]
+
+
 def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     older = trace(tmp_path, [FAST]).rename(tmp_path / "io.bin.1")
     rotated = {"older_files": 1, "deleted_files": 0, "deleted_records": 0}
@@ -224,6 +251,9 @@ def test_several_files_are_one_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"{foreign}: 1 requests; without {foreign}.json it is not known" in capsys.readouterr().out
     assert summary.main([str(newest)]) == 0
     assert "2 were written: older files have the others" in capsys.readouterr().out
+    newest.with_name("io.bin.json").unlink()
+    assert summary.main([str(older), str(newest)]) == 0
+    assert capsys.readouterr().out.count("it is not known what was left out") == 2
     assert summary.main([str(older)]) == 0
     assert f"{older}: 1 requests; without {older}.json it is not known" in capsys.readouterr().out
     assert "loop0 W: 2 requests, 1.0 a second" in said
@@ -325,6 +355,38 @@ def test_names_do_not_break_the_table(tmp_path: Path) -> None:
         assert out.count(r"a\nb\x1b[31m ") == 2 and out.count(r"/data/x\ny\t\x7f\u2028z") == 2
 
 
+def times_of_one(request_ns: int) -> dict[str, Any]:
+    names = ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+    return {"requests": 1, **dict.fromkeys(names, request_ns)}
+
+
+def test_json_is_as_the_guide_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All members (docs/tracer.md), of two requests."""
+    beside = status(vfs={}, filters=NONE)
+    path = trace(tmp_path, [replace(NOT_TIMED, status=10), FAST], beside)
+    assert summary.main([str(path), "--by", "mode,error", "--slowest", "2", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    sums = {"total_ns": 1230, "vfs_ns": 1000, "block_ns": 200, "device_ns": 30}
+    fast = {"requests": 1, "bytes": 4096, "total": times_of_one(1230), "sums_ns": sums, "slow_sums_ns": sums}
+    not_timed: dict[str, Any] = {"requests": 1, "bytes": 4096, "total": None, "sums_ns": {}, "slow_sums_ns": {}}
+    file = {"file": str(path), "rows": 2, "errors": {"ioerr": 1}, "status": beside}
+    assert report == {
+        "schema_version": 1,
+        "files": [{**file, "first_unix_ns": STARTED_UNIX_NS + 1500, "last_unix_ns": STARTED_UNIX_NS + 1500 + 1230}],
+        "disks": [
+            {"device": "loop0", "mode": "W", **fast, "times": {name: times_of_one(ns) for name, ns in sums.items()}},
+            {"device": "vda", "mode": "R", **not_timed, "times": {}},
+        ],
+        "by": [
+            {
+                "by": ["mode", "error"],
+                "groups": [{"mode": "W", "error": None, **fast}, {"mode": "R", "error": "ioerr", **not_timed}],
+            }
+        ],
+        "slowest": decode.read_table(path).to_pylist()[1:],
+    }
+
+
 def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert summary.main([str(tmp_path / "missing.bin")]) == 5
     path = trace(tmp_path, [PLAIN])
@@ -332,10 +394,14 @@ def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "wrong.rules").write_text("wal colour=blue")
     assert summary.main([str(path), "--rules", str(tmp_path / "wrong.rules")]) == 2
     assert capsys.readouterr().err.count("\n") == 3
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "tracer.summary", str(path)]
-        ended = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
+    for unbuffered in ("", "1"):
+        with Path("/dev/full").open("w") as full:
+            command = [sys.executable, "-m", "tracer.summary", str(path)]
+            environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+            ended = subprocess.run(
+                command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
 
 
 @anywhere
