@@ -238,12 +238,18 @@ def test_what_completes_while_the_call_returns_was_not_waited_for(disk: str, tmp
     """A build that lingers between the time of the return and the look at what is complete; calls that read ahead."""
     lingering = altered(tmp_path, {CALLS: {RETURNED: LINGER_LONGER + RETURNED}})
     subprocess.run(["blockdev", "--setra", "64", f"/dev/{disk}"], check=True)
-    with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", binary=lingering) as trace:
-        fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--size=16M", "--invalidate=1")
-        assert trace.stop() == 0
-    assert_consistent(trace)
-    ahead = [call for call in trace.returns() if call.waited_ns == EMPTY and call.requests]
-    assert len(ahead) > len(trace.returns()) / 10 > 5  # here 32 to 89 %
+    shares = []
+    for _ in range(5):  # on a busy machine the loop device's thread may get no CPU while the call lingers
+        with tracing(tmp_path / "io.bin", "--device", disk, "--vfs", binary=lingering) as trace:
+            fio(f"--filename=/dev/{disk}", "--rw=read", "--bs=4k", "--size=16M", "--invalidate=1")
+            assert trace.stop() == 0
+        assert_consistent(trace)
+        assert len(trace.returns()) > 50
+        ahead = [call for call in trace.returns() if call.waited_ns == EMPTY and call.requests]
+        shares.append(len(ahead) / len(trace.returns()))
+        if shares[-1] > 0.1:  # here 0.32 to 0.89
+            return
+    pytest.fail(f"no call returned before what it had read ahead was complete: {shares}")
 
 
 def test_calls_whose_requests_are_left_out_have_no_record(disk: str, tmp_path: Path) -> None:
