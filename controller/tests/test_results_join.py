@@ -199,12 +199,13 @@ def test_a_node_that_was_not_traced_and_a_layer_that_is_not_there_are_empty_not_
 
 
 def test_after_the_death_of_its_tracer_a_node_is_empty_not_zero(tmp_path: Path) -> None:
-    """As SIGKILL leaves it: rows up to some instant, and a status that says nothing of an end."""
+    """As SIGKILL leaves it: rows up to some instant, and a status that says nothing of an end. From 1 to 2 s there was
+    no I/O: it lived."""
     written = write_run(tmp_path, phases=SHORT, nodes=("node1",))
-    died = T0 + 2 * SECOND + SECOND // 2
+    died, second = T0 + 2 * SECOND + SECOND // 2, T0 + SECOND
     path = written.store.node_dir("node1") / "io.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.filter(pc.less(table["t_unix_ns"], died)), path)
+    at = pc.field("t_unix_ns")
+    pq.write_table(pq.read_table(path).filter((at < second) | (at >= second + SECOND) & (at < died)), path)
     status = written.store.node_dir("node1") / "trace.json"
     running = {"state": "running", "stopped_unix_ns": None, "stopped_mono_ns": None}
     status.write_text(json.dumps({**json.loads(status.read_text()), **running}))
@@ -218,21 +219,52 @@ def test_after_the_death_of_its_tracer_a_node_is_empty_not_zero(tmp_path: Path) 
     assert known == {(0, between), (0, "a-load"), (1, "a-load"), (2, "a-load"), (2, between)}
 
 
-def test_a_part_of_a_bucket_outside_the_tracers_window_is_empty_not_zero(tmp_path: Path) -> None:
-    """The tracer ran from 0.7 to 5.4 s, within the phases, and saw nothing in the first second."""
+def test_half_a_trace_does_not_tell_of_parts_without_rows(tmp_path: Path) -> None:
+    """A status whose rows were not collected, and rows until 2.5 s without a status."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1", "node2"))
+    (written.store.node_dir("node1") / "io.parquet").unlink()
+    (written.store.node_dir("node2") / "trace.json").unlink()
+    path = written.store.node_dir("node2") / "io.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.filter(pc.less(table["t_unix_ns"], T0 + 5 * SECOND // 2)), path)
+    join(written.store.path)
+    known = {
+        (row["node"], int(row["bucket_start_us"]) // 10**6, row["phase"])
+        for row in rows(written, "joined.csv")
+        if row["io_reads"] or row["write_bytes"]
+    }
+    parts = {(0, "between"), (0, "a-load"), (1, "a-load"), (2, "a-load"), (2, "between")}
+    assert known == {("node2", *part) for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("began_ns", "ended_ns", "unknown"),
+    [
+        (7 * SECOND // 10, 54 * SECOND // 10, {"0 between", "5 between", "6 between"}),
+        (6 * SECOND // 10, 5 * SECOND, {"0 between", "5 a-run", "5 between", "6 between"}),
+        (6 * SECOND // 10 - 1, 5 * SECOND + 1, {"5 between", "6 between"}),
+    ],
+)
+def test_a_part_of_a_bucket_outside_the_tracers_window_is_empty_not_zero(
+    tmp_path: Path, began_ns: int, ended_ns: int, unknown: set[str]
+) -> None:
+    """The tracer saw nothing; phases are from 0.6 to 2.3 and from 2.9 to 5.5 s. What it only touches is not traced, a
+    nanosecond of it is. That the node's unix clock was set between two readings moves none of it."""
     written = write_run(tmp_path, phases=SHORT, nodes=("node1",), ios_per_second=0)
+    clock = (f"{T0},0,0,1000", f"{T0 + 13 * SECOND},{10 * SECOND},{3 * SECOND},1000")
+    (written.store.node_dir("node1") / "clock.csv").write_text(
+        "\n".join(["t_unix_ns,t_mono_ns,offset_ns,error_bound_ns", *clock, ""])
+    )
     status = written.store.node_dir("node1") / "trace.json"
     trace = json.loads(status.read_text())
-    began = {clock: trace[f"started_{clock}_ns"] for clock in ("unix", "mono")}
-    for edge, at_ns in (("started", 7 * SECOND // 10), ("stopped", 54 * SECOND // 10)):
-        trace.update({f"{edge}_{clock}_ns": first + at_ns for clock, first in began.items()})
+    first = {clock: trace[f"started_{clock}_ns"] for clock in ("unix", "mono")}
+    for edge, at_ns in (("started", began_ns), ("stopped", ended_ns)):
+        trace.update({f"{edge}_{clock}_ns": zero + at_ns for clock, zero in first.items()})
     status.write_text(json.dumps(trace))
     join(written.store.path)
-    found = {(int(row["bucket_start_us"]) // 10**6, row["phase"]): row for row in rows(written, "joined.csv")}
-    between = schema.BETWEEN_PHASES
-    unknown = {key for key, row in found.items() if row["io_reads"] == row["write_bytes"] == ""}
-    assert unknown == {(0, between), (5, between), (6, between)}
-    assert {row["io_reads"] for key, row in found.items() if key not in unknown} == {"0"}
+    found = {f"{int(row['bucket_start_us']) // 10**6} {row['phase']}": row for row in rows(written, "joined.csv")}
+    assert {part for part, row in found.items() if row["io_reads"] == row["write_bytes"] == ""} == unknown
+    assert {row["io_reads"] for part, row in found.items() if part not in unknown} == {"0"}
 
 
 def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Truth) -> None:
