@@ -70,7 +70,12 @@ def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
 ) -> None:
     phases = (
         Phase("y-load", "load", "x", start_s, seconds, {"INSERT": 20}, {"INSERT": 30.0}),
-        Phase("x-run", "run", "x", start_s + seconds + 0.1, 1.7, {"READ": 30}, {"READ": 9.0}, {"READ": 2}),
+        Phase(
+            *("x-run", "run", "x", start_s + seconds + 0.1, 1.7),
+            {"READ": 30, "INSERT": 3},  # one of its own, and one of both phases
+            {"READ": 9.0, "INSERT": 30.0},
+            {"READ": 2},
+        ),
     )
     folder = Path(tempfile.mkdtemp())
     try:
@@ -116,6 +121,7 @@ def check_operations(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) ->
         counts[key] += 1
         errors[key] += operation["status"] != "OK"
     found = {(int(r["bucket_start_us"]), r["phase"], r["op"]): r for r in rows(truth, "ops.csv")}
+    assert len(found) == len(rows(truth, "ops.csv")), "one row for each"
     assert {key: int(row["count"]) for key, row in found.items() if row["count"] != "0"} == counts
     assert {key: int(row["errors"]) for key, row in found.items() if row["errors"] != "0"} == +errors
     for key, row in found.items():
@@ -300,6 +306,23 @@ def test_zero_operations_in_a_bucket_of_the_window_are_counted_as_zero(tmp_path:
     empty = [row for row in ops if row["count"] == "0"]
     assert len(empty) >= 27
     assert all(row["latency_p99_us"] == "" and float(row["throughput_ops_per_s"]) == 0 for row in empty)
+
+
+def test_an_operation_of_which_none_ended_is_zero_in_the_whole_window(tmp_path: Path) -> None:
+    """The client's summary names it, and no histogram of it was written."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1",), clients=("c",))
+    path = written.store.client_dir("c", "a-run") / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["operations"]["SCAN"] = {"count": 0}
+    path.write_text(json.dumps(summary))
+    join(written.store.path)
+    ops = [row for row in rows(written, "ops.csv") if row["op"] == "SCAN"]
+    # The window is from 2.9 to 5.5 s; the middles of its seconds are at 3.4, 4.4 and 5.2 s.
+    assert [int(row["bucket_start_us"]) // 10**6 for row in ops] == [3, 4, 5]
+    found = {(row["phase"], row["count"], row["errors"], row["latency_max_us"], row["intended_p50_us"]) for row in ops}
+    assert found == {("a-run", "0", "0", "", "")}
+    joined = {(int(row["bucket_start_us"]) // 10**6, row["scan_count"]) for row in rows(written, "joined.csv")}
+    assert {second for second, count in joined if count} == {3, 4, 5}
 
 
 @pytest.mark.parametrize("late_s", [0.4, 0.7, 1.6])
