@@ -146,6 +146,22 @@ def test_a_bucket_holds_its_time(t: int, bucket_ms: int) -> None:
     assert start_us % timeline.bucket_us == 0
 
 
+INSTANTS = st.builds(lambda bucket, off: 3000 * bucket + off, st.integers(-3, 3), st.sampled_from([-1, 0, 1, 1500]))
+
+
+@given(start=INSTANTS, end=INSTANTS)
+def test_the_buckets_of_a_stretch_are_those_of_its_nanoseconds(start: int, end: int) -> None:
+    """None when it is empty, also within a bucket."""
+    timeline = Timeline(T0, T0 + 10**15, (), 3000)
+    touched = {t // 3000 * 3 for t in range(start, end)}
+    assert list(timeline.buckets(T0 + start, T0 + end)) == sorted(touched)
+
+
+def test_a_day_longer_than_what_was_recorded_is_the_longest() -> None:
+    """A run that was cut off may have gone on behind its last event."""
+    assert Timeline(T0, T0 + 7, (), 10**9).longest_ns == 7 + DAY
+
+
 def event(name: str, t: int, phase: str | None = None) -> dict[str, object]:
     return {"event": name, "t_unix_ns": T0 + t} | ({"phase": phase} if phase else {})
 
