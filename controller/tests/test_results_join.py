@@ -64,9 +64,10 @@ def operation_bucket(phase: Phase, operation: dict[str, Any], bucket_ns: int) ->
     seconds=st.floats(0.4, 3).map(lambda value: round(value, 3)),
     offset_ns=st.integers(-(10**9), 10**9),
     ios=st.integers(0, 30),
+    target=st.booleans(),
 )
 def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
-    seed: int, bucket_ms: int, start_s: float, seconds: float, offset_ns: int, ios: int
+    seed: int, bucket_ms: int, start_s: float, seconds: float, offset_ns: int, ios: int, *, target: bool
 ) -> None:
     phases = (
         Phase("y-load", "load", "x", start_s, seconds, {"INSERT": 20}, {"INSERT": 30.0}),
@@ -85,6 +86,7 @@ def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
             bucket_ms=bucket_ms,
             ios_per_second=ios,
             offsets_ns={"client1": offset_ns // 1_000_000 * 1_000_000},
+            target=target,
             seed=seed,
         )
         put_at_the_edges(truth, phases, bucket_ms * 1_000_000)
@@ -115,19 +117,42 @@ def check_operations(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) ->
     by_name = {phase.name: phase for phase in phases}
     counts: Counter[tuple[int, str, str]] = Counter()
     errors: Counter[tuple[int, str, str]] = Counter()
+    good: dict[tuple[int, str, str], list[dict[str, Any]]] = defaultdict(list)
     for operation in truth.operations:
         phase = by_name[operation["phase"]]
         key = (operation_bucket(phase, operation, bucket_ns), phase.name, operation["op"])
         counts[key] += 1
         errors[key] += operation["status"] != "OK"
+        if operation["status"] == "OK":
+            good[key].append(operation)
     found = {(int(r["bucket_start_us"]), r["phase"], r["op"]): r for r in rows(truth, "ops.csv")}
     assert len(found) == len(rows(truth, "ops.csv")), "one row for each"
     assert {key: int(row["count"]) for key, row in found.items() if row["count"] != "0"} == counts
     assert {key: int(row["errors"]) for key, row in found.items() if row["errors"] != "0"} == +errors
     for key, row in found.items():
-        assert (row["latency_mean_us"] == "") == (counts[key] == errors[key])
+        check_latencies(row, good[key])
     measured = [row["phase"] for row in rows(truth, "summary.csv") if not row["op"].startswith("io:")]
     assert list(dict.fromkeys(measured)) == [phase.name for phase in phases], "in the order of the run"
+
+
+def check_latencies(row: dict[str, str], good: list[dict[str, Any]]) -> None:
+    """Those of the successful operations, to the three digits that histograms keep; without any there are none."""
+    delays = [operation["delay_ns"] for operation in good]
+    latency = [operation["latency_ns"] for operation in good]
+    from_schedule = (
+        [ns + delay for ns, delay in zip(latency, delays, strict=True)] if max(delays, default=-1) >= 0 else []
+    )
+    expected: dict[str, float] = {}
+    for prefix, values, quantiles in (
+        ("latency", sorted(latency), {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1}),
+        ("intended", sorted(from_schedule), {"p50": 0.5, "p99": 0.99}),
+    ):
+        ranks = {name: math.ceil(round(share * len(values), 6)) for name, share in quantiles.items()}
+        expected |= {f"{prefix}_{name}_us": values[rank - 1] / 1000 for name, rank in ranks.items() if values}
+    if latency:
+        expected["latency_mean_us"] = float(np.mean(latency)) / 1000
+    columns = [name for name in row if name.startswith(("latency_", "intended_"))]
+    assert {name: float(row[name]) for name in columns if row[name]} == pytest.approx(expected, rel=1e-3)
 
 
 def check_io(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
@@ -408,7 +433,14 @@ def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     assert float(values["a-run", "io:node2:R", "ios"]["value"]) == in_run
     bytes_in_run = sum(io["size_bytes"] for io in reads if phase_at(SHORT, io["t_unix_ns"]) == "a-run")
     assert float(values["a-run", "io:node2:R", "bytes"]["value"]) == bytes_in_run
+    in_run_ns = [io["total_ns"] for io in reads if phase_at(SHORT, io["t_unix_ns"]) == "a-run"]
+    for metric, ns in (("total_mean_ns", np.mean(in_run_ns)), ("total_p99_ns", np.quantile(in_run_ns, 0.99))):
+        assert float(values["a-run", "io:node2:R", metric]["value"]) == pytest.approx(ns, abs=0.06)
     assert all(row["n"] == "1" and row["ci_low"] == row["ci_high"] == "" for row in values.values())
+    units = {"_us": "us", "_ns": "ns", "_per_s": "operations/s", "runtime_s": "s", "bytes": "bytes", "ios": "requests"}
+    units |= {"count": "operations", "errors": "operations"}
+    for (_, _, metric), row in values.items():
+        assert [row["unit"]] == [unit for ending, unit in units.items() if metric.endswith(ending)], metric
 
 
 @pytest.mark.parametrize("name", ["mode=fast", "node=5", "copy[1]", "copy*"])
