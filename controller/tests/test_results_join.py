@@ -33,6 +33,10 @@ SHORT = (
     Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}, {"READ": 3}),
 )
 
+#: Seconds and phases of a run of those, which goes on for a second behind the last.
+ALL_PARTS = {f"{second} {schema.BETWEEN_PHASES}" for second in (0, 2, 5, 6)}
+ALL_PARTS |= {f"{second} a-load" for second in (0, 1, 2)} | {f"{second} a-run" for second in (2, 3, 4, 5)}
+
 
 def rows(truth: Truth, table: str) -> list[dict[str, str]]:
     with truth.store.joined(table).open(newline="") as file:
@@ -274,6 +278,7 @@ def test_half_a_trace_does_not_tell_of_parts_without_rows(tmp_path: Path) -> Non
         (7 * SECOND // 10, 54 * SECOND // 10, {"0 between", "5 between", "6 between"}),
         (6 * SECOND // 10, 5 * SECOND, {"0 between", "5 a-run", "5 between", "6 between"}),
         (6 * SECOND // 10 - 1, 5 * SECOND + 1, {"5 between", "6 between"}),
+        (32 * SECOND // 10, 4 * SECOND, ALL_PARTS - {"3 a-run"}),
     ],
 )
 def test_a_part_of_a_bucket_outside_the_tracers_window_is_empty_not_zero(
