@@ -355,18 +355,46 @@ def test_an_operation_of_which_none_ended_is_zero_in_the_whole_window(tmp_path: 
     assert {second for second, count in joined if count} == {3, 4, 5}
 
 
+def steady(truth: Truth, client: str, start_s: float, end_s: float) -> None:
+    """As if the client had measured in that time (since the run's start), and done 100 operations in each second."""
+    begin, end = (T0 + int(at_s * SECOND) for at_s in (start_s, end_s))
+    done = [{"start": at, "latency_ns": 1_000_000} for at in range(begin, end, SECOND // 100)]
+    folder = truth.store.client_dir(client, "r")
+    write_hdr(folder / "READ.hdr", done, begin)
+    summary = json.loads((folder / "summary.json").read_text())
+    times = {"start_unix_ns": begin, "end_unix_ns": end}
+    (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "throughputs"),
+    [
+        ((0, 2.6), (0, 2.6), [200, 200, 200]),
+        ((0, 5), (0, 2.6), [200, 200, 160, 100, 100]),
+        ((0, 5), (1.3, 2.1), [100, 180, 100, 100, 100]),  # its only interval is counted where its middle lies
+        ((0, 2.6), (0, 2.3), [200, 200, 150]),
+    ],
+)
+def test_a_bucket_that_a_client_left_early_is_divided_by_what_the_others_measured(
+    tmp_path: Path, first: tuple[float, float], second: tuple[float, float], throughputs: list[float]
+) -> None:
+    """By hand: by the whole bucket when one client measured through it, else by the longer of the two."""
+    phases = (Phase("r", "run", "w", 0.0, 5.0, {"READ": 10}, {"READ": 1.0}),)
+    written = write_run(tmp_path, phases=phases, nodes=("node1",), ios_per_second=0)
+    steady(written, "client1", *first)
+    steady(written, "client2", *second)
+    join(written.store.path)
+    found = [float(row["throughput_ops_per_s"]) for row in rows(written, "ops.csv")]
+    assert found == pytest.approx(throughputs, abs=0.5), "logs give times to the millisecond"
+
+
 @pytest.mark.parametrize("late_s", [0.4, 0.7, 1.6])
 def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp_path: Path, late_s: float) -> None:
     """As after a warm-up, which each client ends for itself. Here each does 100 operations in a second."""
     phases = (Phase("r", "run", "w", 0.0, 10.0, {"READ": 1000}, {"READ": 1.0}),)
     written = write_run(tmp_path, phases=phases)
-    for client, begin in (("client1", T0), ("client2", T0 + int(late_s * SECOND))):
-        steady = [{"start": begin + i * SECOND // 100, "latency_ns": 1_000_000} for i in range(1000)]
-        folder = written.store.client_dir(client, "r")
-        write_hdr(folder / "READ.hdr", steady, begin)
-        summary = json.loads((folder / "summary.json").read_text())
-        times = {"start_unix_ns": begin, "end_unix_ns": begin + 10 * SECOND}
-        (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+    steady(written, "client1", 0, 10)
+    steady(written, "client2", late_s, late_s + 10)
     join(written.store.path)
     ops = rows(written, "ops.csv")
     assert sum(int(row["count"]) for row in ops) == 2000
