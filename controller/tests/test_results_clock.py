@@ -68,6 +68,7 @@ def test_a_clock_that_was_set_is_told_from_a_machine_that_stood_still(
     node: NodeClock, unix_s: float, mono_s: float
 ) -> None:
     assert list(node.jumps()) == pytest.approx([unix_s * 1e9, mono_s * 1e9], abs=10)
+    assert [jump != 0 for jump in node.jumps()] == [unix_s != 0, mono_s != 0], "no jump is none at all"
 
 
 @given(offset=st.integers(-(10**15), 10**15), times=st.lists(st.integers(0, 10**13), min_size=1))
@@ -101,10 +102,15 @@ def test_a_node_without_readings_is_taken_as_it_is(tmp_path: Path) -> None:
     assert read_clock(tmp_path / "clock.csv") is UNREAD
 
 
-def test_readings_are_sorted_and_the_largest_bound_counts(tmp_path: Path) -> None:
-    (tmp_path / "clock.csv").write_text(HEAD + f"{T0 + 5},9,7,300\n{T0},4,5,900\n")
+def test_readings_are_sorted_by_the_monotonic_clock_and_the_largest_bound_counts(tmp_path: Path) -> None:
+    """Here the unix clock was set back between the two. A bound of 0 is one that can be."""
+    (tmp_path / "clock.csv").write_text(HEAD + f"{T0 - 5},9,-7,0\n{T0},4,5,900\n")
     node = read_clock(tmp_path / "clock.csv")
-    assert node.t_unix_ns.tolist() == [T0, T0 + 5]
+    assert [column.tolist() for column in (node.t_unix_ns, node.t_mono_ns, node.offset_ns)] == [
+        [T0, T0 - 5],
+        [4, 9],
+        [5, -7],
+    ]
     assert node.error_bound_ns == 900
 
 
@@ -138,6 +144,22 @@ def test_a_bucket_holds_its_time(t: int, bucket_ms: int) -> None:
     start_us = timeline.bucket_start_us(T0 + t)
     assert start_us * 1000 <= t < start_us * 1000 + timeline.bucket_ns
     assert start_us % timeline.bucket_us == 0
+
+
+INSTANTS = st.builds(lambda bucket, off: 3000 * bucket + off, st.integers(-3, 3), st.sampled_from([-1, 0, 1, 1500]))
+
+
+@given(start=INSTANTS, end=INSTANTS)
+def test_the_buckets_of_a_stretch_are_those_of_its_nanoseconds(start: int, end: int) -> None:
+    """None when it is empty, also within a bucket."""
+    timeline = Timeline(T0, T0 + 10**15, (), 3000)
+    touched = {t // 3000 * 3 for t in range(start, end)}
+    assert list(timeline.buckets(T0 + start, T0 + end)) == sorted(touched)
+
+
+def test_a_day_longer_than_what_was_recorded_is_the_longest() -> None:
+    """A run that was cut off may have gone on behind its last event."""
+    assert Timeline(T0, T0 + 7, (), 10**9).longest_ns == 7 + DAY
 
 
 def event(name: str, t: int, phase: str | None = None) -> dict[str, object]:

@@ -68,6 +68,21 @@ def test_times_relative_to_a_base_and_tags_are_understood(tmp_path: Path) -> Non
     assert found == [(1_790_000_000_125_000_000, 250_000_000), (1_790_000_000_625_000_000, 250_000_000)]
 
 
+@pytest.mark.parametrize("lowest", [1, 1000, 1 << 20])
+def test_ranges_are_those_of_the_histogram_also_where_it_does_not_tell_nanoseconds_apart(
+    tmp_path: Path, lowest: int
+) -> None:
+    values = [3 << 20, 77_777_777, 3 * SECOND]
+    histogram = HdrHistogram(lowest, 3600 * SECOND, 3)
+    for value in values:
+        histogram.record_value(value)
+    path = tmp_path / "READ.hdr"
+    path.write_text(f"1790000000.000,1.000,0.001,{histogram.encode().decode()}\n")
+    table = counts_table(path)
+    assert table["value_high_ns"].to_pylist() == [histogram.get_highest_equivalent_value(value) for value in values]
+    assert sum(table["value_mid_ns"].to_pylist()) == pytest.approx(histogram.get_mean_value() * len(values))
+
+
 def test_a_last_line_without_its_end_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "READ.hdr"
     write_hdr(path, rows([1000]), T0)

@@ -33,6 +33,10 @@ SHORT = (
     Phase("a-run", "run", "a", 2.9, 2.6, {"READ": 70, "UPDATE": 9}, {"READ": 9.0, "UPDATE": 40.0}, {"READ": 3}),
 )
 
+#: Seconds and phases of a run of those, which goes on for a second behind the last.
+ALL_PARTS = {f"{second} {schema.BETWEEN_PHASES}" for second in (0, 2, 5, 6)}
+ALL_PARTS |= {f"{second} a-load" for second in (0, 1, 2)} | {f"{second} a-run" for second in (2, 3, 4, 5)}
+
 
 def rows(truth: Truth, table: str) -> list[dict[str, str]]:
     with truth.store.joined(table).open(newline="") as file:
@@ -64,13 +68,19 @@ def operation_bucket(phase: Phase, operation: dict[str, Any], bucket_ns: int) ->
     seconds=st.floats(0.4, 3).map(lambda value: round(value, 3)),
     offset_ns=st.integers(-(10**9), 10**9),
     ios=st.integers(0, 30),
+    target=st.booleans(),
 )
 def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
-    seed: int, bucket_ms: int, start_s: float, seconds: float, offset_ns: int, ios: int
+    seed: int, bucket_ms: int, start_s: float, seconds: float, offset_ns: int, ios: int, *, target: bool
 ) -> None:
     phases = (
         Phase("y-load", "load", "x", start_s, seconds, {"INSERT": 20}, {"INSERT": 30.0}),
-        Phase("x-run", "run", "x", start_s + seconds + 0.1, 1.7, {"READ": 30}, {"READ": 9.0}, {"READ": 2}),
+        Phase(
+            *("x-run", "run", "x", start_s + seconds + 0.1, 1.7),
+            {"READ": 30, "INSERT": 3},  # one of its own, and one of both phases
+            {"READ": 9.0, "INSERT": 30.0},
+            {"READ": 2},
+        ),
     )
     folder = Path(tempfile.mkdtemp())
     try:
@@ -80,6 +90,7 @@ def test_every_operation_and_every_io_is_counted_where_the_model_counts_it(
             bucket_ms=bucket_ms,
             ios_per_second=ios,
             offsets_ns={"client1": offset_ns // 1_000_000 * 1_000_000},
+            target=target,
             seed=seed,
         )
         put_at_the_edges(truth, phases, bucket_ms * 1_000_000)
@@ -110,18 +121,42 @@ def check_operations(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) ->
     by_name = {phase.name: phase for phase in phases}
     counts: Counter[tuple[int, str, str]] = Counter()
     errors: Counter[tuple[int, str, str]] = Counter()
+    good: dict[tuple[int, str, str], list[dict[str, Any]]] = defaultdict(list)
     for operation in truth.operations:
         phase = by_name[operation["phase"]]
         key = (operation_bucket(phase, operation, bucket_ns), phase.name, operation["op"])
         counts[key] += 1
         errors[key] += operation["status"] != "OK"
+        if operation["status"] == "OK":
+            good[key].append(operation)
     found = {(int(r["bucket_start_us"]), r["phase"], r["op"]): r for r in rows(truth, "ops.csv")}
+    assert len(found) == len(rows(truth, "ops.csv")), "one row for each"
     assert {key: int(row["count"]) for key, row in found.items() if row["count"] != "0"} == counts
     assert {key: int(row["errors"]) for key, row in found.items() if row["errors"] != "0"} == +errors
     for key, row in found.items():
-        assert (row["latency_mean_us"] == "") == (counts[key] == errors[key])
+        check_latencies(row, good[key])
     measured = [row["phase"] for row in rows(truth, "summary.csv") if not row["op"].startswith("io:")]
     assert list(dict.fromkeys(measured)) == [phase.name for phase in phases], "in the order of the run"
+
+
+def check_latencies(row: dict[str, str], good: list[dict[str, Any]]) -> None:
+    """Those of the successful operations, to the three digits that histograms keep; without any there are none."""
+    delays = [operation["delay_ns"] for operation in good]
+    latency = [operation["latency_ns"] for operation in good]
+    from_schedule = (
+        [ns + delay for ns, delay in zip(latency, delays, strict=True)] if max(delays, default=-1) >= 0 else []
+    )
+    expected: dict[str, float] = {}
+    for prefix, values, quantiles in (
+        ("latency", sorted(latency), {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1}),
+        ("intended", sorted(from_schedule), {"p50": 0.5, "p99": 0.99}),
+    ):
+        ranks = {name: math.ceil(round(share * len(values), 6)) for name, share in quantiles.items()}
+        expected |= {f"{prefix}_{name}_us": values[rank - 1] / 1000 for name, rank in ranks.items() if values}
+    if latency:
+        expected["latency_mean_us"] = float(np.mean(latency)) / 1000
+    columns = [name for name in row if name.startswith(("latency_", "intended_"))]
+    assert {name: float(row[name]) for name in columns if row[name]} == pytest.approx(expected, rel=1e-3)
 
 
 def check_io(truth: Truth, phases: tuple[Phase, ...], bucket_ns: int) -> None:
@@ -199,12 +234,13 @@ def test_a_node_that_was_not_traced_and_a_layer_that_is_not_there_are_empty_not_
 
 
 def test_after_the_death_of_its_tracer_a_node_is_empty_not_zero(tmp_path: Path) -> None:
-    """As SIGKILL leaves it: rows up to some instant, and a status that says nothing of an end."""
+    """As SIGKILL leaves it: rows up to some instant, and a status that says nothing of an end. From 1 to 2 s there was
+    no I/O: it lived."""
     written = write_run(tmp_path, phases=SHORT, nodes=("node1",))
-    died = T0 + 2 * SECOND + SECOND // 2
+    died, second = T0 + 2 * SECOND + SECOND // 2, T0 + SECOND
     path = written.store.node_dir("node1") / "io.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.filter(pc.less(table["t_unix_ns"], died)), path)
+    at = pc.field("t_unix_ns")
+    pq.write_table(pq.read_table(path).filter((at < second) | (at >= second + SECOND) & (at < died)), path)
     status = written.store.node_dir("node1") / "trace.json"
     running = {"state": "running", "stopped_unix_ns": None, "stopped_mono_ns": None}
     status.write_text(json.dumps({**json.loads(status.read_text()), **running}))
@@ -218,21 +254,53 @@ def test_after_the_death_of_its_tracer_a_node_is_empty_not_zero(tmp_path: Path) 
     assert known == {(0, between), (0, "a-load"), (1, "a-load"), (2, "a-load"), (2, between)}
 
 
-def test_a_part_of_a_bucket_outside_the_tracers_window_is_empty_not_zero(tmp_path: Path) -> None:
-    """The tracer ran from 0.7 to 5.4 s, within the phases, and saw nothing in the first second."""
+def test_half_a_trace_does_not_tell_of_parts_without_rows(tmp_path: Path) -> None:
+    """A status whose rows were not collected, and rows until 2.5 s without a status."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1", "node2"))
+    (written.store.node_dir("node1") / "io.parquet").unlink()
+    (written.store.node_dir("node2") / "trace.json").unlink()
+    path = written.store.node_dir("node2") / "io.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.filter(pc.less(table["t_unix_ns"], T0 + 5 * SECOND // 2)), path)
+    join(written.store.path)
+    known = {
+        (row["node"], int(row["bucket_start_us"]) // 10**6, row["phase"])
+        for row in rows(written, "joined.csv")
+        if row["io_reads"] or row["write_bytes"]
+    }
+    parts = {(0, "between"), (0, "a-load"), (1, "a-load"), (2, "a-load"), (2, "between")}
+    assert known == {("node2", *part) for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("began_ns", "ended_ns", "unknown"),
+    [
+        (7 * SECOND // 10, 54 * SECOND // 10, {"0 between", "5 between", "6 between"}),
+        (6 * SECOND // 10, 5 * SECOND, {"0 between", "5 a-run", "5 between", "6 between"}),
+        (6 * SECOND // 10 - 1, 5 * SECOND + 1, {"5 between", "6 between"}),
+        (32 * SECOND // 10, 4 * SECOND, ALL_PARTS - {"3 a-run"}),
+    ],
+)
+def test_a_part_of_a_bucket_outside_the_tracers_window_is_empty_not_zero(
+    tmp_path: Path, began_ns: int, ended_ns: int, unknown: set[str]
+) -> None:
+    """The tracer saw nothing; phases are from 0.6 to 2.3 and from 2.9 to 5.5 s. What it only touches is not traced, a
+    nanosecond of it is. That the node's unix clock was set between two readings moves none of it."""
     written = write_run(tmp_path, phases=SHORT, nodes=("node1",), ios_per_second=0)
+    clock = (f"{T0},0,0,1000", f"{T0 + 13 * SECOND},{10 * SECOND},{3 * SECOND},1000")
+    (written.store.node_dir("node1") / "clock.csv").write_text(
+        "\n".join(["t_unix_ns,t_mono_ns,offset_ns,error_bound_ns", *clock, ""])
+    )
     status = written.store.node_dir("node1") / "trace.json"
     trace = json.loads(status.read_text())
-    began = {clock: trace[f"started_{clock}_ns"] for clock in ("unix", "mono")}
-    for edge, at_ns in (("started", 7 * SECOND // 10), ("stopped", 54 * SECOND // 10)):
-        trace.update({f"{edge}_{clock}_ns": first + at_ns for clock, first in began.items()})
+    first = {clock: trace[f"started_{clock}_ns"] for clock in ("unix", "mono")}
+    for edge, at_ns in (("started", began_ns), ("stopped", ended_ns)):
+        trace.update({f"{edge}_{clock}_ns": zero + at_ns for clock, zero in first.items()})
     status.write_text(json.dumps(trace))
     join(written.store.path)
-    found = {(int(row["bucket_start_us"]) // 10**6, row["phase"]): row for row in rows(written, "joined.csv")}
-    between = schema.BETWEEN_PHASES
-    unknown = {key for key, row in found.items() if row["io_reads"] == row["write_bytes"] == ""}
-    assert unknown == {(0, between), (5, between), (6, between)}
-    assert {row["io_reads"] for key, row in found.items() if key not in unknown} == {"0"}
+    found = {f"{int(row['bucket_start_us']) // 10**6} {row['phase']}": row for row in rows(written, "joined.csv")}
+    assert {part for part, row in found.items() if row["io_reads"] == row["write_bytes"] == ""} == unknown
+    assert {row["io_reads"] for part, row in found.items() if part not in unknown} == {"0"}
 
 
 def test_inside_a_phase_nothing_done_is_zero_and_outside_it_is_empty(truth: Truth) -> None:
@@ -270,18 +338,63 @@ def test_zero_operations_in_a_bucket_of_the_window_are_counted_as_zero(tmp_path:
     assert all(row["latency_p99_us"] == "" and float(row["throughput_ops_per_s"]) == 0 for row in empty)
 
 
+def test_an_operation_of_which_none_ended_is_zero_in_the_whole_window(tmp_path: Path) -> None:
+    """The client's summary names it, and no histogram of it was written."""
+    written = write_run(tmp_path, phases=SHORT, nodes=("node1",), clients=("c",))
+    path = written.store.client_dir("c", "a-run") / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["operations"]["SCAN"] = {"count": 0}
+    path.write_text(json.dumps(summary))
+    join(written.store.path)
+    ops = [row for row in rows(written, "ops.csv") if row["op"] == "SCAN"]
+    # The window is from 2.9 to 5.5 s; the middles of its seconds are at 3.4, 4.4 and 5.2 s.
+    assert [int(row["bucket_start_us"]) // 10**6 for row in ops] == [3, 4, 5]
+    found = {(row["phase"], row["count"], row["errors"], row["latency_max_us"], row["intended_p50_us"]) for row in ops}
+    assert found == {("a-run", "0", "0", "", "")}
+    joined = {(int(row["bucket_start_us"]) // 10**6, row["scan_count"]) for row in rows(written, "joined.csv")}
+    assert {second for second, count in joined if count} == {3, 4, 5}
+
+
+def steady(truth: Truth, client: str, start_s: float, end_s: float) -> None:
+    """As if the client had measured in that time (since the run's start), and done 100 operations in each second."""
+    begin, end = (T0 + int(at_s * SECOND) for at_s in (start_s, end_s))
+    done = [{"start": at, "latency_ns": 1_000_000} for at in range(begin, end, SECOND // 100)]
+    folder = truth.store.client_dir(client, "r")
+    write_hdr(folder / "READ.hdr", done, begin)
+    summary = json.loads((folder / "summary.json").read_text())
+    times = {"start_unix_ns": begin, "end_unix_ns": end}
+    (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "throughputs"),
+    [
+        ((0, 2.6), (0, 2.6), [200, 200, 200]),
+        ((0, 5), (0, 2.6), [200, 200, 160, 100, 100]),
+        ((0, 5), (1.3, 2.1), [100, 180, 100, 100, 100]),  # its only interval is counted where its middle lies
+        ((0, 2.6), (0, 2.3), [200, 200, 150]),
+    ],
+)
+def test_a_bucket_that_a_client_left_early_is_divided_by_what_the_others_measured(
+    tmp_path: Path, first: tuple[float, float], second: tuple[float, float], throughputs: list[float]
+) -> None:
+    """By hand: by the whole bucket when one client measured through it, else by the longer of the two."""
+    phases = (Phase("r", "run", "w", 0.0, 5.0, {"READ": 10}, {"READ": 1.0}),)
+    written = write_run(tmp_path, phases=phases, nodes=("node1",), ios_per_second=0)
+    steady(written, "client1", *first)
+    steady(written, "client2", *second)
+    join(written.store.path)
+    found = [float(row["throughput_ops_per_s"]) for row in rows(written, "ops.csv")]
+    assert found == pytest.approx(throughputs, abs=0.5), "logs give times to the millisecond"
+
+
 @pytest.mark.parametrize("late_s", [0.4, 0.7, 1.6])
 def test_clients_that_begin_one_after_the_other_look_neither_faster_nor_idle(tmp_path: Path, late_s: float) -> None:
     """As after a warm-up, which each client ends for itself. Here each does 100 operations in a second."""
     phases = (Phase("r", "run", "w", 0.0, 10.0, {"READ": 1000}, {"READ": 1.0}),)
     written = write_run(tmp_path, phases=phases)
-    for client, begin in (("client1", T0), ("client2", T0 + int(late_s * SECOND))):
-        steady = [{"start": begin + i * SECOND // 100, "latency_ns": 1_000_000} for i in range(1000)]
-        folder = written.store.client_dir(client, "r")
-        write_hdr(folder / "READ.hdr", steady, begin)
-        summary = json.loads((folder / "summary.json").read_text())
-        times = {"start_unix_ns": begin, "end_unix_ns": begin + 10 * SECOND}
-        (folder / "summary.json").write_text(json.dumps({**summary, **times}))
+    steady(written, "client1", 0, 10)
+    steady(written, "client2", late_s, late_s + 10)
     join(written.store.path)
     ops = rows(written, "ops.csv")
     assert sum(int(row["count"]) for row in ops) == 2000
@@ -353,7 +466,14 @@ def test_the_summary_counts_over_the_measured_window(truth: Truth) -> None:
     assert float(values["a-run", "io:node2:R", "ios"]["value"]) == in_run
     bytes_in_run = sum(io["size_bytes"] for io in reads if phase_at(SHORT, io["t_unix_ns"]) == "a-run")
     assert float(values["a-run", "io:node2:R", "bytes"]["value"]) == bytes_in_run
+    in_run_ns = [io["total_ns"] for io in reads if phase_at(SHORT, io["t_unix_ns"]) == "a-run"]
+    for metric, ns in (("total_mean_ns", np.mean(in_run_ns)), ("total_p99_ns", np.quantile(in_run_ns, 0.99))):
+        assert float(values["a-run", "io:node2:R", metric]["value"]) == pytest.approx(ns, abs=0.06)
     assert all(row["n"] == "1" and row["ci_low"] == row["ci_high"] == "" for row in values.values())
+    units = {"_us": "us", "_ns": "ns", "_per_s": "operations/s", "runtime_s": "s", "bytes": "bytes", "ios": "requests"}
+    units |= {"count": "operations", "errors": "operations"}
+    for (_, _, metric), row in values.items():
+        assert [row["unit"]] == [unit for ending, unit in units.items() if metric.endswith(ending)], metric
 
 
 @pytest.mark.parametrize("name", ["mode=fast", "node=5", "copy[1]", "copy*"])

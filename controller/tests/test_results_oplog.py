@@ -50,6 +50,7 @@ def test_every_operation_comes_back_on_the_controllers_clock(
     clock = NodeClock(np.array([T0 + offset]), np.array([0]), np.array([offset]), 0)
     found = table(path, clock)
     assert [row["t_unix_ns"] for row in found] == [row["start"] for row in rows]
+    assert [row["t_unix_ns"] for row in table(path)] == [row["start"] + offset for row in rows], "as it is, unread"
     assert [row["t_us"] for row in found] == pytest.approx([(row["start"] - T0) / 1000 for row in rows])
     for name in ("op", "status", "latency_ns", "thread"):
         assert [row[name] for row in found] == [row[name] for row in rows]

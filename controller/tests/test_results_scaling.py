@@ -97,6 +97,7 @@ def test_the_tables_hold_what_was_found(tmp_path: Path) -> None:
     write_tables(analyse(falling), tmp_path)
     law = {row["parameter"]: row for row in rows(tmp_path / "law.csv")}
     assert float(law["peak_servers"]["value"]) == pytest.approx(6, rel=1e-4), "the root of (1 - 0.1) / 0.025"
+    assert {(row["ci_low"], "not every size was measured twice" in row["note"]) for row in law.values()} == {("", True)}
 
 
 def test_regions_are_of_the_worst_run_and_locality_and_io_of_all(tmp_path: Path) -> None:

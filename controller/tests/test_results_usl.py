@@ -145,6 +145,14 @@ def test_a_mean_and_a_quotient() -> None:
     assert mean([1, 9]).low == 0, "there is no negative throughput"
     alone = quotient([24], [10, 12, 14])
     assert (alone.value, alone.low, alone.high) == (2, None, None)
+    # Two runs have an interval, with the t of the smaller sample, 12.706. The standard deviation of 20 and 30 is
+    # sqrt(50), that of their mean 5, a fifth of it.
+    for few, many in (([20, 30], [10, 10]), ([20, 30], [10, 10, 10])):
+        for found, value in ((quotient(few, many), 2.5), (quotient(many, few), 0.4)):
+            assert found.low is not None and found.high is not None
+            factor = math.exp(12.706 * 0.2)
+            assert (found.value, found.low, found.high) == pytest.approx((value, value / factor, value * factor), 1e-3)
+    assert mean([10, 12]).high == pytest.approx(11 + 12.706, abs=1e-3)
 
 
 def test_the_interval_of_a_quotient_holds_it_as_often_as_it_says() -> None:

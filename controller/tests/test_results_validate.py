@@ -270,15 +270,19 @@ def test_a_clock_that_was_never_read_is_a_warning(store: RunStore) -> None:
 
 
 def set_clock(store: RunStore, node: str, seconds: int, *, stood_still: bool = False) -> None:
-    """The last reading as if the unix clock had been set by that before it, or the machine had stood still for it."""
+    """Readings as if the unix clock had been set by that behind the first one, or the machine had stood still for it.
+    The whole run lies between the first and the second."""
     path = store.node_dir(node) / "clock.csv"
-    *before, last = path.read_text().splitlines()
-    unix, mono, offset, bound = map(int, last.split(","))
-    if stood_still:
-        mono -= seconds * 10**9
-    else:
-        unix, offset = unix + seconds * 10**9, offset + seconds * 10**9
-    path.write_text("\n".join([*before, f"{unix},{mono},{offset},{bound}\n"]))
+    head, first, *others = path.read_text().splitlines()
+    lines = [head, first]
+    for reading in others:
+        unix, mono, offset, bound = map(int, reading.split(","))
+        if stood_still:
+            mono -= seconds * 10**9
+        else:
+            unix, offset = unix + seconds * 10**9, offset + seconds * 10**9
+        lines.append(f"{unix},{mono},{offset},{bound}")
+    path.write_text("\n".join([*lines, ""]))
 
 
 def test_setting_a_clock_during_a_run_moves_no_time_and_is_a_warning(store: RunStore) -> None:

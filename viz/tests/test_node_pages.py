@@ -77,7 +77,7 @@ def test_requests_in_flight_are_the_overlaps_with_the_bucket(requests: list[tupl
 
 def test_requests_in_flight_are_unknown_where_one_shows_no_layer() -> None:
     timeline = Timeline(7 * SECOND_NS, 15 * SECOND_NS, (), SECOND_NS)
-    starts = [7 * SECOND_NS + ms * 1_000_000 for ms in (100, 1200, 1300, 2500, 3500)]
+    starts = [7 * SECOND_NS + ms * 1_000_000 for ms in (100, 1200, 1300, 2000, 3500)]
     totals = pd.array([SECOND_NS // 2, SECOND_NS // 2, None, None, SECOND_NS // 4], dtype="Int64")
     rows = pd.DataFrame(
         {"node": "n", "t_unix_ns": starts, "vfs_ns": pd.array([None] * 5, dtype="Int64"), "total_ns": totals}
