@@ -37,7 +37,8 @@ struct bcc {
 	struct bcc_programs programs;
 	struct perf_log *log;
 	struct perf_buffer *samples; /* NULL = without spans */
-	unsigned long long samples_read, samples_lost;
+	unsigned long long samples_read;
+	_Atomic unsigned long long samples_lost; /* told by the writer */
 	const struct span_reader *span_reader; /* while they are read */
 };
 

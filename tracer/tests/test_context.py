@@ -95,7 +95,7 @@ def test_waiting_for_a_cpu(disk: str, tmp_path: Path) -> None:
                 loop.kill()
                 loop.wait()
         assert trace.stop() == 0
-        events = log.read_text()
+        events = log.read_text(errors="replace")
     status = trace.status()
     waits = waits_in(events, status["started_mono_ns"], status["stopped_mono_ns"])
     lines = [line for line in lines_of(path) if line["run_queue_mean_ns"]]
@@ -127,7 +127,7 @@ def test_more_tasks_that_wait_than_places(disk: str, tmp_path: Path) -> None:
     ):
         spin(8, 1.2)
         assert trace.stop() == 0
-        events = log.read_text()
+        events = log.read_text(errors="replace")
     status = trace.status()
     waits = [wait_ns for _, wait_ns in waits_in(events, status["started_mono_ns"], status["stopped_mono_ns"])]
     lines = [line for line in lines_of(path) if line["run_queue_mean_ns"]]
@@ -168,8 +168,9 @@ def test_page_cache_and_tcp(mounted: Path, disk: str, tmp_path: Path) -> None:
                         answering.sendall(b"y")
                         client.recv(1)
             assert trace.stop() == 0
-        added = log.read_text().count(": mm_filemap_add_to_page_cache: ")
-        of_file = len(re.findall(rf": mm_filemap_add_to_page_cache: .* ino {file.stat().st_ino:x} ", log.read_text()))
+        events = log.read_text(errors="replace")
+        added = events.count(": mm_filemap_add_to_page_cache: ")
+        of_file = len(re.findall(rf": mm_filemap_add_to_page_cache: .* ino {file.stat().st_ino:x} ", events))
     lines = lines_of(path)
     assert of_file >= (8 << 20) // 4096 // 16  # large folios count once
     assert of_file <= total(lines, "page_cache_folios_added") <= added
