@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
@@ -74,13 +75,18 @@ def test_no_other_law_is_nearer(throughputs: list[float]) -> None:
 def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
     random = np.random.default_rng(5)
     truth = {"lambda_ops_per_s": 1000.0, "sigma": 0.2, "kappa": 0.02}
-    held = dict.fromkeys(truth, 0)
     rounds = 150
-    for _ in range(rounds):
-        found = fitted(noisy(random, truth))
-        for name, value in truth.items():
-            estimate = getattr(found, name)
-            held[name] += estimate.low <= value <= estimate.high
+    laws = [fitted(noisy(random, truth)) for _ in range(rounds)]
+    held = dict.fromkeys(truth, 0)
+    for name, true in truth.items():
+        found = [getattr(one, name) for one in laws]
+        held[name] = sum(of.low <= true <= of.high for of in found)
+        below, above = (
+            fmean(lengths) for lengths in zip(*((of.value - of.low, of.high - of.value) for of in found), strict=True)
+        )
+        # What is normal scatters by 1.96 standard deviations to either side 95 times of 100.
+        assert below + above == pytest.approx(2 * 1.96 * stdev(of.value for of in found), rel=0.1)
+        assert above == pytest.approx(below, rel=0.03)
     # 95 % of 150 is 142.5 with a standard deviation of 2.7.
     assert all(count >= 132 for count in held.values()), held
     assert any(count < rounds for count in held.values()), "an interval that always holds says nothing"
