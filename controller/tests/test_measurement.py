@@ -83,8 +83,8 @@ class Agent:
         if job_id in self.hang:
             await self._stopped.wait()
         self._note("end", job_id)
-        rows = {"rows": 21} if job_id.endswith("count") else {}
-        done = api.JobEvent(job_id=job_id, state=api.JobEvent.DONE, status_json=json.dumps(rows))
+        answer = {"rows": 21} if job_id.endswith("count") else {"table_regions": {"10.0.0.1:1": 3, "10.0.0.2:1": 2}}
+        done = api.JobEvent(job_id=job_id, state=api.JobEvent.DONE, status_json=json.dumps(answer))
         return self.ends.get(job_id, done)
 
     async def stop(self, job_id: str, _: float) -> api.JobEvent:
@@ -126,8 +126,10 @@ class Run:
         agents = {name: Agent(name, self.asked) for name in NODES}
         fleet.agents = cast("dict[str, AgentClient]", agents)
         before(SimpleNamespace(fleet=fleet, **agents))
-        settings = {"hosts": "10.0.0.1"}
-        database: Any = SimpleNamespace(name="stand-in", settings=lambda: settings)
+        ports = {"node0": ["10.0.0.1:1"], "node1": ["10.0.0.2:1"]}
+        database: Any = SimpleNamespace(
+            name="stand-in", settings=lambda: {"hosts": "10.0.0.1"}, ports=lambda: ports, has_locality=False
+        )
         self.measurement = Measurement(self.plan, fleet, database, self.store, Progress(), fresh=self.fresh)
         self.agents = agents
         try:
@@ -155,15 +157,18 @@ class Run:
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
-    run = Run(tmp_path).measure()
+    run = Run(tmp_path, deadline_s=7).measure()
     assert run.error is None
     assert run.events() == [
         "run_start",
         "prepared w-load drop",
+        "regions_placed w-load",
         "prepared w-load flush",
         "phase_start w-load",
         "phase_end w-load",
         "rows_counted w-load",
+        "regions_placed w-load",
+        "regions_placed w-run",
         "prepared w-run flush",
         "prepared w-run evict_page_cache",
         "phase_start w-run",
@@ -195,6 +200,10 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert maintained == [("client0", "start", verb) for verb in verbs]
     flush = run.agents["client0"].specs["w-run-flush"]
     assert (flush.admin.verb, flush.admin.binding, flush.admin.properties["hosts"]) == ("flush", "hbase2", "10.0.0.1")
+    hour_ms = 3_600_000
+    assert {flush.deadline_ms, run.agents["client0"].specs["w-load-count"].deadline_ms} == {hour_ms}
+    jobs = (run.agents["client1"].specs["w-run"], run.agents["node0"].specs["tracer"])
+    assert [job.deadline_ms for job in jobs] == [7000, 7000]
     # Before the first phase, before each, and at the end; of every node.
     assert Counter(words[0] for words in run.asked if words[1] == "clock") == dict.fromkeys(NODES, 4)
     # Nothing that has ended in order is stopped or fetched a second time.
@@ -207,7 +216,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
 def test_a_database_that_was_just_deployed_has_nothing_to_drop(tmp_path: Path) -> None:
     run = Run(tmp_path, fresh=True).measure()
     assert run.error is None
-    assert run.events()[1:3] == ["prepared w-load flush", "phase_start w-load"]
+    assert run.events()[2:4] == ["prepared w-load flush", "phase_start w-load"]
     assert ("client0", "start", "w-load-drop") not in run.asked
 
 
