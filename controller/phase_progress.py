@@ -77,8 +77,9 @@ class PhaseProgress:
         return [self._fleet.status.get((shard.client, self._phase.name), {}) for shard in self._phase.shards]
 
     def _ios(self) -> list[str]:
-        return [self._io(node) for node in self._traced if (node, "tracer") in self._fleet.status]
-
-    def _io(self, node: str) -> str:
-        status = self._fleet.status[node, "tracer"]
-        return f"{node} {status.get('completions', 0):,} I/O ({status.get('dropped', 0)} lost)"
+        said = [(node, self._fleet.status.get((node, "tracer"), {})) for node in self._traced]
+        return [
+            f"{node} {status['completions']:,} I/O ({status['dropped']} lost)"
+            for node, status in said
+            if {"completions", "dropped"} <= status.keys()  # it has counted nothing when it is ready
+        ]

@@ -57,6 +57,12 @@ def client(number: int, **status: Any) -> dict[tuple[str, str], dict[str, Any]]:
             | {("node1", "tracer"): {"completions": 1234567, "dropped": 8}, ("node2", "tracer"): {"completions": 1}},
             "2/2 w-run 100 %  9 ops/s  p99 -  errors 0  node1 1,234,567 I/O (8 lost)",
         ),
+        # Nobody knows yet what it has counted.
+        ({("node0", "tracer"): {"state": "ready"}}, "2/2 w-run   0 %  0 ops/s  p99 -  errors 0"),
+        (
+            client(0, state="measuring", operations=1000, ops_per_s=0.5),
+            "2/2 w-run  99 %  0 ops/s  p99 -  errors 0  ETA 2 s",
+        ),
         # Of another phase.
         ({("client0", "w-load"): MEASURING}, "2/2 w-run   0 %  0 ops/s  p99 -  errors 0"),
     ],
@@ -86,6 +92,7 @@ def test_a_phase_leaves_one_line_with_its_totals(monkeypatch: pytest.MonkeyPatch
         assert task.cancelled(), "it would go on over the lines of the next phase"
 
     asyncio.run(use())
+    assert re.search(r" 0 operations in .* s  errors 0$", line({}).total())
     *shown, last = re.split(r"\r\x1b\[2K", screen.getvalue())[1:]
     assert len(shown) > 1 and all("2/2 w-run 148 %" in text for text in shown)
     match = re.fullmatch(r"\[00:00\] 2/2 w-run 1,484 operations in (.+) s  errors 4  node0 5 I/O \(0 lost\)\n", last)
