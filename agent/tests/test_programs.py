@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,12 @@ def test_properties_are_read_as_they_were_given(properties: dict[str, str]) -> N
 
 def test_the_command_of_a_client(tmp_path: Path) -> None:
     spec = api.ClientSpec(verb="run", binding="hbase2", threads=3, shard=1, shards=2, target_ops_per_s=12.5)
-    spec.properties.update({"hosts": "a b", "b": "2"})
+    spec.properties.update({"all hosts": "a b", "b": "2"})
     launch = planned(tmp_path, api.JobSpec(job_id="x", client=spec))
     file = tmp_path / "job.properties"
     words = f"{tmp_path}/program run hbase2 -P {file} -threads 3 -target 12.5 -shard 1/2 -start-at stdin"
     assert launch.argv == [*words.split(), "-output", str(tmp_path), "-s", "-status-json"]
-    assert read_properties(file.read_text()) == {"hosts": "a b", "b": "2"}
+    assert read_properties(file.read_text()) == {"all hosts": "a b", "b": "2"}
     assert file.stat().st_mode & 0o777 == 0o600, "it may hold a password"
     assert (launch.stdout_file, launch.status_file) == (tmp_path / "stdout.log", None)
     assert launch.death_signal == signal.SIGKILL and launch.at_end is None
@@ -81,6 +82,13 @@ def test_the_command_of_a_client(tmp_path: Path) -> None:
     admin = planned(tmp_path, api.JobSpec(job_id="x", admin=api.AdminSpec(verb="flush", binding="hbase2")))
     assert admin.argv == [f"{tmp_path}/program", "hbase2", "flush", "-P", str(file)]
     assert admin.stdout_file is None, "its answer is read"
+
+
+@pytest.mark.parametrize("there", [{}, {"client": Path("/nonexistent/client")}])
+def test_a_program_that_is_not_there_is_refused(tmp_path: Path, there: dict[str, Path]) -> None:
+    spec = api.JobSpec(job_id="x", client=api.ClientSpec(verb="run", binding="noop"))
+    with pytest.raises(JobRefusedError, match="client: no program at .*make setup"):
+        plan_launch(spec, replace(config(tmp_path), programs=there), tmp_path)
 
 
 @pytest.mark.parametrize(

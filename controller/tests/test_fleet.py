@@ -24,7 +24,7 @@ def with_fleet(use: Any) -> Any:
         fleet.agents = {name: cast(Any, SimpleNamespace(node=name)) for name in ("a", "b", "c")}
         return await use(fleet)
 
-    return asyncio.run(go())
+    return asyncio.run(asyncio.wait_for(go(), 60))
 
 
 class Work:
