@@ -87,7 +87,7 @@ def test_the_command_of_a_client(tmp_path: Path) -> None:
 @pytest.mark.parametrize("there", [{}, {"client": Path("/nonexistent/client")}])
 def test_a_program_that_is_not_there_is_refused(tmp_path: Path, there: dict[str, Path]) -> None:
     spec = api.JobSpec(job_id="x", client=api.ClientSpec(verb="run", binding="noop"))
-    with pytest.raises(JobRefusedError, match="client: no program at .*make setup"):
+    with pytest.raises(JobRefusedError, match=r"client: no program at .*make setup"):
         plan_launch(spec, replace(config(tmp_path), programs=there), tmp_path)
 
 
