@@ -7,6 +7,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any, cast
 import pytest
 
 from controller import cli, deploy, scaling, screens
-from controller.errors import ConfigError, DeployError, InterruptedRunError, RunError
+from controller.errors import ConfigError, DataError, DeployError, InterruptedRunError, RunError
 from controller.guard import guarded
 from controller.inventory import Inventory
 from controller.plan import Plan
@@ -184,13 +185,21 @@ def of_sizes(folder: Path, keep: bool = False) -> Series:
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_between_two_sizes_the_cluster_is_scaled_and_at_the_end_taken_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], keep: bool
 ) -> None:
     done = clusters(monkeypatch, {})
     verdict = run_series(of_sizes(tmp_path, keep), Progress(), lambda _: None)
     assert verdict.error is None and (tmp_path / schema.REPORT).exists()
     steps = [step for n in (1, 2, 3) for step in (f"scale to {n}", f"run {n}", f"run {n}")]
     assert done == [*steps, *([] if keep else ["destroy"])]
+    runs_said = re.findall(r"servers=(\d): run (\d) of 2$", capsys.readouterr().err, re.MULTILINE)
+    assert runs_said == [(str(servers), str(number)) for servers in (1, 2, 3) for number in (1, 2)]
+
+    def full(*_: object) -> None:
+        raise DataError("no space left")
+
+    monkeypatch.setattr(scaling, "write_scaling_report", full)
+    assert run_series(of_sizes(tmp_path, keep), Progress(), lambda _: None).exit_code == DataError("").exit_code != 0
 
 
 @pytest.mark.parametrize(
