@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+#: Types of members that are taken as they stand in the file.
+_PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}
+
 
 class AgentConfigError(Exception):
     """The agent's configuration cannot be used; the message says which member and why."""
@@ -37,6 +40,8 @@ def load_config(path: Path) -> AgentConfig:
         raw = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise AgentConfigError(f"{path}: {error}") from error
+    if not isinstance(raw, dict):
+        raise AgentConfigError(f"{path}: it is no object")
     unknown = set(raw) - {f.name for f in fields(AgentConfig)}
     if unknown:
         raise AgentConfigError(f"{path}: unknown members {sorted(unknown)}")
@@ -49,5 +54,9 @@ def load_config(path: Path) -> AgentConfig:
 def _typed(raw: dict[str, Any]) -> dict[str, Any]:
     of_paths = {"programs", "tls", "database_pidfiles"} & set(raw)
     paths = {name: {key: Path(value) for key, value in raw[name].items()} for name in of_paths}
+    for member in fields(AgentConfig):
+        wanted = _PLAIN.get(str(member.type))
+        if wanted and type(raw.get(member.name, wanted())) is not wanted:
+            raise TypeError(f"{member.name} is no {member.type}")
     single = {name: Path(raw[name]) for name in {"work_dir", "data_path"} & set(raw)}
     return {**raw, **paths, **single}

@@ -151,5 +151,5 @@ def _escape(text: str, *, key: bool = False) -> str:
     """Escapes for ``java.util.Properties.load`` (its Javadoc has the rules)."""
     out = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if key:
-        return re.sub(r"([ :=#!\t])", r"\\\1", out)
-    return "\\" + out if out.startswith((" ", "\t")) else out
+        return re.sub(r"([ :=#!\t\f])", r"\\\1", out)
+    return "\\" + out if out.startswith((" ", "\t", "\f")) else out

@@ -48,10 +48,12 @@ class PhaseProgress:
         clients = self._clients()
         planned = sum(shard.operations for shard in self._phase.shards)
         done = sum(int(status.get("operations") or 0) for status in clients)
-        rate = sum(float(status.get("ops_per_s") or 0) for status in clients)
+        # Who has ended says for ever what its last second was.
+        busy = [status for status in clients if status.get("state") != "done"]
+        rate = sum(float(status.get("ops_per_s") or 0) for status in busy)
         errors = sum(int(status.get("errors") or 0) for status in clients)
         # Clients cannot be merged from their percentiles: the largest is shown, and called so.
-        p99s = [float(status["p99_us"]) for status in clients if status.get("p99_us") is not None]
+        p99s = [float(status["p99_us"]) for status in busy if status.get("p99_us") is not None]
         warming = any(status.get("state") == "warmup" for status in clients)
         parts = [
             f"{self._place} " + ("warm-up" if warming else f"{100 * done // planned:3d} %"),
@@ -75,8 +77,9 @@ class PhaseProgress:
         return [self._fleet.status.get((shard.client, self._phase.name), {}) for shard in self._phase.shards]
 
     def _ios(self) -> list[str]:
-        return [self._io(node) for node in self._traced if (node, "tracer") in self._fleet.status]
-
-    def _io(self, node: str) -> str:
-        status = self._fleet.status[node, "tracer"]
-        return f"{node} {status.get('completions', 0):,} I/O ({status.get('dropped', 0)} lost)"
+        said = [(node, self._fleet.status.get((node, "tracer"), {})) for node in self._traced]
+        return [
+            f"{node} {status['completions']:,} I/O ({status['dropped']} lost)"
+            for node, status in said
+            if {"completions", "dropped"} <= status.keys()  # it has counted nothing when it is ready
+        ]

@@ -163,6 +163,10 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Tr
     for size in (1, 2):
         nodes = tuple(f"node{i + 1}" for i in range(size))
         truth = write_run(folder / "made", nodes=nodes, seed=size)
+        plan = truth.store.plan()
+        for phase in plan["phases"]:
+            phase["properties"] = {"table": f"t{size}", "readproportion": "0.5"}
+        (truth.store.path / "plan.json").write_text(json.dumps(plan))
         events = truth.store.path / "events.jsonl"
         before = events.read_text()
         events.unlink()
@@ -190,6 +194,7 @@ def test_runs_are_read_with_their_size_and_their_io_time(series: tuple[Path, dic
         spans = [event for event in truth.store.events() if event["event"].startswith("phase_")]
         for one in (one for one in found if one.servers == size):
             assert (one.load.kind in one.phase, one.load.threads) == (True, 4)
+            assert one.load.properties == {"readproportion": "0.5"}, "tables have names of their own"
             assert (one.regions, one.locality) == ({"node1": 3}, {"node1": 0.5}), "as noted last before"
             start, end = (event["t_unix_ns"] for event in spans if event["phase"] == one.phase)
             expected: dict[tuple[str, str], float] = defaultdict(float)

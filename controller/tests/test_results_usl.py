@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +44,7 @@ def test_data_that_follow_the_law_give_its_parameters(rate: float, sigma: float,
     assert found.lambda_ops_per_s.value == pytest.approx(rate, rel=1e-4)
     assert found.sigma.value == pytest.approx(sigma, rel=1e-3, abs=1e-5)
     assert found.kappa.value == pytest.approx(kappa, rel=1e-3, abs=1e-5)
+    assert ("neither contention nor coherence" in found.note) == (found.sigma.value == found.kappa.value == 0)
     assert found.throughput(max(sizes)) == pytest.approx(law(max(sizes), rate, sigma, kappa), rel=1e-4)
     if kappa > 0:
         assert found.peak_servers is not None
@@ -74,13 +77,24 @@ def test_no_other_law_is_nearer(throughputs: list[float]) -> None:
 def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
     random = np.random.default_rng(5)
     truth = {"lambda_ops_per_s": 1000.0, "sigma": 0.2, "kappa": 0.02}
-    held = dict.fromkeys(truth, 0)
     rounds = 150
-    for _ in range(rounds):
-        found = fitted(noisy(random, truth))
-        for name, value in truth.items():
-            estimate = getattr(found, name)
-            held[name] += estimate.low <= value <= estimate.high
+    laws = [fitted(noisy(random, truth)) for _ in range(rounds)]
+    held = dict.fromkeys(truth, 0)
+    # How the parameters scatter, by the derivatives of the law's logarithm; what is normal lies within 1.96 standard
+    # deviations 95 times of 100. A deviation from ten degrees of freedom is too small by 2.5 %.
+    n: Any = np.repeat(SIZES, 3)
+    divisor = 1000 * n / law(n, *truth.values())
+    slopes = np.stack([np.full(len(n), 1 / 1000), -(n - 1) / divisor, -n * (n - 1) / divisor], axis=1)
+    scatter = 0.02 * np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
+    expected = dict(zip(truth, 2 * 1.96 * 0.975 * scatter, strict=True))
+    for name, true in truth.items():
+        found = [getattr(one, name) for one in laws]
+        held[name] = sum(of.low <= true <= of.high for of in found)
+        below, above = (
+            fmean(lengths) for lengths in zip(*((of.value - of.low, of.high - of.value) for of in found), strict=True)
+        )
+        assert below + above == pytest.approx(expected[name], rel=0.03)
+        assert above == pytest.approx(below, rel=0.03)
     # 95 % of 150 is 142.5 with a standard deviation of 2.7.
     assert all(count >= 132 for count in held.values()), held
     assert any(count < rounds for count in held.values()), "an interval that always holds says nothing"

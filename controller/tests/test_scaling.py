@@ -7,23 +7,25 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from controller import cli, scaling, screens
-from controller.errors import ConfigError, InterruptedRunError, RunError
+from controller import cli, deploy, scaling, screens
+from controller.errors import ConfigError, DataError, DeployError, InterruptedRunError, RunError
 from controller.guard import guarded
 from controller.inventory import Inventory
 from controller.plan import Plan
 from controller.progress import Progress
 from controller.results import schema
 from controller.results.scaling import PhaseLoad, PhaseMeasurement, analyse, write_tables
-from controller.results.store import RunStore, runs
+from controller.results.store import MANIFEST, RunStore, runs
 from controller.runner import RunRequest, Verdict
 from controller.scaling import Series, SeriesVerdict, recover_series, run_series, series_folder
 
@@ -138,6 +140,99 @@ CUT = ("servers-2", "partial")
 
 def statuses(folder: Path) -> dict[str, Any]:
     return {store.run_id: (store.path.parent.name, store.manifest()["status"]) for store in runs(folder)}
+
+
+def clusters(monkeypatch: pytest.MonkeyPatch, fails: dict[str, RunError | DeployError]) -> list[str]:
+    """What is done on one machine, of which a cluster of two servers is there; `fails` says what of it does not go."""
+    there, done = ["node"] * 2, list[str]()
+
+    def do(what: str) -> None:
+        done.append(what)
+        if what in fails:
+            raise fails[what]
+
+    def run(request: RunRequest, _: Progress, __: Callable[[Path], None]) -> Verdict:
+        assert str(len(there)) == request.tags["servers"] and request.keep
+        store = begun(request)
+        try:
+            do(f"run {len(there)}")
+        except RunError as error:
+            return ended(store, "partial", error)
+        return ended(store, "complete", None)
+
+    def scale(_: Inventory, settings: dict[str, int], **__: Any) -> None:
+        do(f"scale to {settings['n']}")
+        there[:] = ["node"] * settings["n"]
+
+    def destroy(*_: Any, **__: Any) -> None:
+        do("destroy")
+        there.clear()
+
+    monkeypatch.setattr(scaling, "run", run)
+    monkeypatch.setattr(scaling, "make_database", lambda *_: None)
+    monkeypatch.setattr(scaling, "read_runs", lambda _: [])
+    monkeypatch.setattr(deploy, "scale", scale)
+    monkeypatch.setattr(deploy, "destroy", destroy)
+    monkeypatch.setattr(deploy, "is_there", lambda _: bool(there))
+    monkeypatch.setattr(deploy, "read_deployment", lambda _: {"servers": there} if there else None)
+    return done
+
+
+def of_sizes(folder: Path, keep: bool = False) -> Series:
+    plans: Any = {n: SimpleNamespace(database=SimpleNamespace(settings={"n": n})) for n in (3, 1, 2)}
+    return Series(plans, 2, "name: x\n", Inventory(Path("x"), ()), folder / "state", folder, keep)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_between_two_sizes_the_cluster_is_scaled_and_at_the_end_taken_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], keep: bool
+) -> None:
+    done = clusters(monkeypatch, {})
+    verdict = run_series(of_sizes(tmp_path, keep), Progress(), lambda _: None)
+    assert verdict.error is None and (tmp_path / schema.REPORT).exists()
+    steps = [step for n in (1, 2, 3) for step in (f"scale to {n}", f"run {n}", f"run {n}")]
+    assert done == [*steps, *([] if keep else ["destroy"])]
+    runs_said = re.findall(r"servers=(\d): run (\d) of 2$", capsys.readouterr().err, re.MULTILINE)
+    assert runs_said == [(str(servers), str(number)) for servers in (1, 2, 3) for number in (1, 2)]
+
+    def full(*_: object) -> None:
+        raise DataError("no space left")
+
+    monkeypatch.setattr(scaling, "write_scaling_report", full)
+    assert run_series(of_sizes(tmp_path, keep), Progress(), lambda _: None).exit_code == DataError("").exit_code != 0
+
+
+@pytest.mark.parametrize(
+    ("fails", "last", "what", "hint"),
+    [
+        ({"run 2": RunError("lost")}, "run 2", "lost", "--resume"),
+        ({"run 2": RunError("lost", hint="make room")}, "run 2", "lost", "make room"),
+        ({"scale to 3": DeployError("no route")}, "scale to 3", "no route", ""),
+        ({"destroy": DeployError("busy")}, "run 3", "not taken down: busy", "strata destroy"),
+        ({"destroy": DeployError("busy"), "run 1": RunError("lost")}, "run 1", "lost", "--resume"),
+    ],
+)
+def test_the_first_failure_ends_a_series_and_the_cluster_is_taken_down(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fails: dict[str, RunError | DeployError],
+    last: str,
+    what: str,
+    hint: str,
+) -> None:
+    done = clusters(monkeypatch, fails)
+    verdict = run_series(of_sizes(tmp_path), Progress(), lambda _: None)
+    assert done[-2:] == [last, "destroy"]
+    assert verdict.error is not None and verdict.error.what == what and hint in (verdict.error.hint or "")
+    assert verdict.exit_code == verdict.error.exit_code != 0
+
+
+def test_the_folder_of_a_series_is_none_of_a_run(tmp_path: Path) -> None:
+    assert not scaling.is_series(tmp_path)
+    (tmp_path / scaling.EXPERIMENT).touch()
+    assert scaling.is_series(tmp_path)
+    (tmp_path / MANIFEST).touch()
+    assert not scaling.is_series(tmp_path)
 
 
 def test_its_report_is_drawn_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
